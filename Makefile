@@ -1,0 +1,47 @@
+# The same verbs for people, CI and agents. Each sets up what it needs by itself.
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt check test test-all bench demo docs
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+# The first interpreter that truly runs: a pyenv shim may be on PATH and point nowhere.
+FIND_PYTHON = for python in python3.11 python3 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; python=; done; \
+	test -n "$$python" || { echo "Holdfast needs Python 3.11 or newer: apt-get install python3.11 python3.11-venv" >&2; exit 1; }
+
+help:
+	@echo "make setup | fmt | check | test | test-all | bench | demo | docs    (see CONTRIBUTING.md)"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@$(FIND_PYTHON); "$$python" scripts/setup.py
+
+fmt: setup
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/python scripts/check_size.py
+	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/pytest -q tests/gate tests/docs
+
+test: setup
+	$(BIN)/pytest -n logical -m "not slow"
+
+test-all: setup
+	$(BIN)/pytest -n logical
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+demo: setup
+	$(BIN)/python examples/demo/run.py
+
+docs: setup
+	$(BIN)/python scripts/generate_docs.py
