@@ -15,9 +15,6 @@ STAMP = VENV / ".ready"
 
 
 def main() -> int:
-    if sys.version_info < (3, 11):
-        print("Holdfast needs Python 3.11 or newer.", file=sys.stderr)
-        return 1
     if importlib.util.find_spec("ensurepip") is None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         print(f"This Python cannot create venvs. Run: apt-get install {package}", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""Write the pages that are drawn from the code; with `--check`, fail if one is out of date.
+
+A page is a path below `docs/` and a function that gives its text. Add a line to `PAGES`.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.model.status import RUN_MOVES, STEP_MOVES
+
+Status = TypeVar("Status", bound=str)
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def state_diagram(title: str, table: str, moves: Mapping[Status, frozenset[Status]]) -> str:
+    """Draw a table of legal moves. The first status in the table is where everything starts."""
+    arrows = [f"    {origin} --> {to}" for origin in moves for to in sorted(moves[origin])]
+    ends = [f"    {status} --> [*]" for status in moves if not moves[status]]
+    drawing = "\n".join(["stateDiagram-v2", f"    [*] --> {next(iter(moves))}", *arrows, *ends])
+    return (
+        f"# {title}\n\nDrawn from `holdfast.model.status.{table}` by `make docs`. Do not edit.\n\n"
+        f"```mermaid\n{drawing}\n```\n"
+    )
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "design/run-status.md": lambda: state_diagram("The life of a run", "RUN_MOVES", RUN_MOVES),
+    "design/step-status.md": lambda: state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
+}
+
+
+def main(arguments: list[str]) -> int:
+    drawn = {DOCS / name: draw() for name, draw in PAGES.items()}
+    stale = [path for path, text in drawn.items() if not is_current(path, text)]
+    if "--check" in arguments:
+        for path in stale:
+            print(f"docs/{path.relative_to(DOCS)} is out of date: run `make docs`", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(drawn[path], encoding="utf-8")
+        print(f"wrote docs/{path.relative_to(DOCS)}")
+    return 0
+
+
+def is_current(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text("utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
