@@ -29,7 +29,7 @@ def install() -> int:
     if is_ready():
         return 0
     python = VENV / "bin" / "python"
-    if not python.exists():
+    if not (VENV / "bin" / "pip").exists():  # or a set-up before this one was cut short
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     print("Setting up .venv (once; about a minute) ...", flush=True)
