@@ -129,8 +129,7 @@ def inward(
         yield f"{where}: imports {target[0]!r}, which is not in the import table"
         return
     if owner == other:
-        is_stranger = owner in STRANGERS and len(module) > 1 and is_module(owner, target[1:2])
-        if is_stranger and (PACKAGE / owner / target[1]).is_dir() and target[1] != module[1]:
+        if owner in STRANGERS and is_sibling(module, target):
             yield f"{where}: {owner}/{module[1]} and {owner}/{target[1]} are strangers"
         return
     if other in TABLE[owner]:
@@ -142,9 +141,17 @@ def inward(
         yield f"{where}: {owner} may import {other} only inside a function or TYPE_CHECKING"
 
 
-def is_module(first: str, rest: list[str] | None = None) -> bool:
-    path = PACKAGE.joinpath(first, *(rest or []))
-    return rest != [] and (path.is_dir() or path.with_suffix(".py").exists())
+def is_module(name: str) -> bool:
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()
+
+
+def is_sibling(module: tuple[str, ...], target: list[str]) -> bool:
+    """Tell whether both are in subfolders, and not in the same one."""
+    if len(module) < 2 or len(target) < 2 or module[1] == target[1]:
+        return False
+    other = PACKAGE / target[0] / target[1]
+    is_shared_file = other.with_suffix(".py").exists()
+    return other.is_dir() or (len(target) > 2 and not is_shared_file)
 
 
 def impurity(owner: str, head: str, rest: list[str]) -> str | None:
