@@ -1,0 +1,145 @@
+"""The App: a registry of steps and workflows. An object; a process may hold many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+
+from holdfast.errors import BadDefinition
+from holdfast.fronts.function.naming import check_name, described
+from holdfast.fronts.function.step import (
+    DEFAULTS,
+    AsyncStep,
+    Step,
+    StepDecorator,
+    SyncStep,
+    make_step,
+    settings_of,
+)
+from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
+from holdfast.model.durations import Duration
+from holdfast.model.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
+    from holdfast.model.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Definition = Step[..., Any] | Workflow[..., Any]
+
+
+class App:
+    """What a worker can run, and the door to it: `async with app.open(url) as client`."""
+
+    def __init__(self, name: str, *, namespace: str = "default") -> None:
+        check_name(name, "App")
+        check_name(namespace, "Namespace")
+        self.name, self.namespace = name, namespace
+        self._steps: dict[str, Step[..., Any]] = {}
+        self._workflows: dict[str, Workflow[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<app {self.name}>"
+
+    @property
+    def steps(self) -> Mapping[str, Step[..., Any]]:
+        """The registered steps by name."""
+        return MappingProxyType(self._steps)
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        """The registered workflows by name."""
+        return MappingProxyType(self._workflows)
+
+    # The overlap is explained at StepDecorator.
+    @overload
+    def step(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncStep[P, R]: ...
+    @overload
+    def step(self, function: Callable[P, R], /) -> SyncStep[P, R]: ...
+    @overload
+    def step(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = DEFAULTS.retry,
+        timeout: Duration | None = None,
+        total_timeout: Duration | None = None,
+        raises: Iterable[type[Exception]] = (),
+    ) -> StepDecorator: ...
+    def step(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = DEFAULTS.retry,
+        timeout: Duration | None = None,
+        total_timeout: Duration | None = None,
+        raises: Iterable[type[Exception]] = (),
+    ) -> Any:
+        """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
+
+        `timeout` limits one attempt, `total_timeout` all of them with the waits between. An
+        exception of a class in `raises` reaches the body as itself, any other as `StepFailed`.
+        """
+        settings = settings_of(retry=retry, timeout=timeout, total_timeout=total_timeout)
+
+        def register(target: Callable[..., Any]) -> Step[..., Any]:
+            made = make_step(target, name=name, settings=settings, raises=raises)
+            self._refuse_duplicate(made)
+            self._steps[made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    @overload
+    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def workflow(self, /, *, name: str | None = None, version: str = "") -> WorkflowDecorator: ...
+    def workflow(
+        self,
+        function: Callable[..., Coroutine[Any, Any, Any]] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str = "",
+    ) -> Any:
+        """Register an async function as a workflow: its body, deterministic and only asking."""
+
+        def register(target: Callable[..., Coroutine[Any, Any, Any]]) -> Workflow[..., Any]:
+            made = Workflow(target, name=name, version=version)
+            self._refuse_duplicate(made)
+            self._workflows[made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    def open(
+        self, url: str, *, worker: bool = True, settings: Settings | None = None
+    ) -> AbstractAsyncContextManager[Client]:
+        """Open the store at `url`; leaving the block closes it.
+
+        With `worker=True` this process also runs the workflows while the block is open.
+        """
+        # Imported late: defining an app must not load stores and hosts.
+        from holdfast.client import open_client
+
+        return open_client(self, url, worker=worker, settings=settings)
+
+    def _refuse_duplicate(self, made: Definition) -> None:
+        taken = self._steps.get(made.name) or self._workflows.get(made.name)
+        if taken is None:
+            return
+        kind = "step" if isinstance(taken, Step) else "workflow"
+        function = cast("Callable[..., Any]", taken.function)
+        raise BadDefinition(
+            what=f"App {self.name!r} already has a {kind} {made.name!r}: {described(function)}",
+            hint='Give one of them another name with name="...".',
+        )

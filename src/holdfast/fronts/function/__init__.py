@@ -1,0 +1,1 @@
+"""Durable functions: steps, and workflows written as one async function."""

@@ -1,0 +1,206 @@
+"""Steps: registered functions in which effects happen.
+
+Calling a step gives a coroutine wherever it is called. In a workflow body the coroutine asks the
+machine for the step's result; in another step, a test or plain code it is just the function.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from enum import Enum
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
+
+from holdfast.errors import BadDefinition, StepFailed, StepTimedOut
+from holdfast.fronts.function.naming import check_function, is_async, name_of
+from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
+from holdfast.machine import current
+from holdfast.model.durations import Duration, microseconds
+from holdfast.model.events import Failure
+from holdfast.model.failures import failure_of
+from holdfast.model.options import StepOptions
+from holdfast.model.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.machine.values import Signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Keep(Enum):
+    """The default of `Step.options`: leave this setting as the definition has it."""
+
+    KEEP = "keep"
+
+
+KEEP: Literal[Keep.KEEP] = Keep.KEEP
+DEFAULTS = StepOptions()
+
+
+class Step(Generic[P, R]):
+    """A registered function. `settings` say how it is attempted, `raises` what crosses as itself.
+
+    `is_async` tells whether `function` gives a coroutine; a sync one runs on a thread.
+    """
+
+    name: str
+    function: Callable[P, Any]
+    settings: StepOptions
+    raises: Mapping[str, Raisable]
+    is_async: bool
+
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        *,
+        name: str | None = None,
+        settings: StepOptions = DEFAULTS,
+        raises: Iterable[type[Exception]] = (),
+    ) -> None:
+        check_function(function, "step")
+        functools.update_wrapper(self, function)
+        self.name = name_of(function, "step", name)
+        self.function, self.settings = function, settings
+        self.raises = raisables(raises, self.name)
+        self.is_async = is_async(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        machine = current()
+        if machine is not None:
+            return machine.call(self, args, kwargs, self.settings)
+        if self.is_async:
+            return cast("Coroutine[Any, Any, R]", self.function(*args, **kwargs))
+        return self._run_sync(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<step {self.name}>"
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """How arguments and the result are stored. Made at first use: it imports pydantic."""
+        from holdfast.machine.values import Signature
+
+        return Signature.of(self.function)
+
+    def options(
+        self,
+        *,
+        retry: Retry | Keep = KEEP,
+        timeout: Duration | Keep | None = KEEP,
+        total_timeout: Duration | Keep | None = KEEP,
+    ) -> Self:
+        """Return this step with other settings, for one call: `charge.options(timeout=5)(order)`.
+
+        None takes a limit away; what is not given stays as the definition has it.
+        """
+        changed = copy.copy(self)
+        changed.settings = settings_of(
+            retry=retry, timeout=timeout, total_timeout=total_timeout, base=self.settings
+        )
+        return changed
+
+    def describe(self, error: BaseException, attempts: int = 1) -> Failure:
+        """Return what is stored when an attempt failed for good."""
+        details = {} if isinstance(error, StepTimedOut) else details_of(error, self.raises)
+        return failure_of(error, attempts=attempts, details=details)
+
+    def error_of(self, failure: Failure, key: str) -> Exception:
+        """Return what a body catches for `failure`. Raises `InvalidValue` if it cannot be read."""
+        made = StepTimedOut if failure.type == StepTimedOut.__name__ else StepFailed
+        told = made(
+            step=key,
+            type=failure.type,
+            message=failure.message,
+            attempts=failure.attempts,
+            details=failure.details,
+            traceback=failure.traceback,
+        )
+        own = rebuild(failure.details, self.raises)
+        if own is None:
+            return told
+        own.__cause__ = told
+        return own
+
+    async def _run_sync(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast("R", self.function(*args, **kwargs))
+
+
+class AsyncStep(Step[P, R]):
+    """A step made from an `async def`."""
+
+    @property
+    def plain(self) -> Callable[P, Coroutine[Any, Any, R]]:
+        """The bare function: never recorded, wherever it is called."""
+        return self.function
+
+
+class SyncStep(Step[P, R]):
+    """A step made from a plain `def`; called, it gives a coroutine like every step."""
+
+    @property
+    def plain(self) -> Callable[P, R]:
+        """The bare function: never recorded, wherever it is called."""
+        return self.function
+
+
+class StepDecorator(Protocol):
+    """What `@app.step(...)` puts on a function."""
+
+    # A coroutine is a value too, so the second overload fits an async function as well: the
+    # checkers take the first that fits, and so does make_step.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncStep[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncStep[P, R]: ...
+
+
+def make_step(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    settings: StepOptions = DEFAULTS,
+    raises: Iterable[type[Exception]] = (),
+) -> AsyncStep[..., Any] | SyncStep[..., Any]:
+    """Return the step of a function, sync or async. Raises `BadDefinition`."""
+    kind = AsyncStep if is_async(function) else SyncStep
+    return kind(function, name=name, settings=settings, raises=raises)
+
+
+def settings_of(
+    *,
+    retry: Retry | Keep = KEEP,
+    timeout: Duration | Keep | None = KEEP,
+    total_timeout: Duration | Keep | None = KEEP,
+    base: StepOptions = DEFAULTS,
+) -> StepOptions:
+    """Return `base` with the given settings in its place. Raises on what is no setting."""
+    if not isinstance(retry, Retry | Keep):
+        raise BadDefinition(
+            what=f"retry={retry!r} is no Retry", hint="Write retry=hf.Retry(max_attempts=...)."
+        )
+    return StepOptions(
+        retry=base.retry if isinstance(retry, Keep) else retry,
+        timeout=_limit(timeout, base.timeout, "timeout"),
+        total_timeout=_limit(total_timeout, base.total_timeout, "total_timeout"),
+    )
+
+
+def _limit(given: Duration | Keep | None, base: int | None, field: str) -> int | None:
+    if isinstance(given, Keep):
+        return base
+    return None if given is None else microseconds(given, field=field)
