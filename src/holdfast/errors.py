@@ -1,0 +1,378 @@
+"""Every error of Holdfast: one tree, a code each, and a message that says what to do next.
+
+HoldfastError
+├── BadDefinition            HF101  a step, workflow or app was declared wrongly
+├── NotInBody                HF102  a body primitive was called outside a workflow body
+├── UnknownWorkflow          HF103  no workflow of that name is registered
+├── NotInStep                HF104  a step primitive was called outside a step
+├── InvalidValue             HF110  a value does not fit its annotation
+├── Unserialisable           HF111  a value would not come back equal
+│   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
+├── PayloadTooLarge          HF113
+├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
+├── InvalidDuration          HF115
+├── RunNotFound              HF201
+├── RunClosed                HF202
+├── RunConflict              HF203  the id is taken by a run of other work
+├── IllegalMove              HF204  the run's status does not allow this command
+├── RunFailed                HF301  what `result()` raises for a run that did not complete
+│   ├── RunCancelled         HF302
+│   ├── RunTerminated        HF303
+│   └── RunTimedOut          HF304
+├── StepFailed               HF401  what a body catches when a step failed for good
+│   └── StepTimedOut         HF402  (also a TimeoutError)
+├── NonRetryable             HF403  raised by a step: do not try again
+├── RetryAfter               HF404  raised by a step: try again after this long
+├── ReplayMismatch           HF501  the code asks for something else than the history holds
+├── BodyStuck                HF502  the body waits for nothing that can ever come
+├── Undecodable              HF503  a stored payload cannot be read
+├── StoreError               HF601
+│   ├── StoreUnavailable     HF602  nothing was written
+│   ├── OutcomeUnknown       HF603  the write may or may not have happened
+│   ├── StoreVersion         HF604  the database is of another release
+│   └── StoreSettings        HF605  the database cannot keep our promises
+└── LeaseLost                HF606  another worker holds the run now
+
+`MachineClosed` stands outside: it is a BaseException that unwinds the bodies of closed machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+
+class HoldfastError(Exception):
+    """The root of everything Holdfast raises on purpose."""
+
+    code = "HF000"
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} [{self.code}]" if text else self.code
+
+
+class BadDefinition(HoldfastError):
+    """A step, workflow or app was declared wrongly."""
+
+    code = "HF101"
+
+    def __init__(self, *, what: str, hint: str) -> None:
+        self.what, self.hint = what, hint
+        super().__init__(f"{what}. {hint}")
+
+
+class NotInBody(HoldfastError):
+    """A primitive of workflow bodies was called somewhere else."""
+
+    code = "HF102"
+
+    def __init__(self, *, call: str) -> None:
+        self.call = call
+        super().__init__(
+            f"{call} works only in a workflow body. Call it from the function marked "
+            f"@app.workflow, or mark the node or stage that calls it with body=True."
+        )
+
+
+class UnknownWorkflow(HoldfastError):
+    """No workflow of that name is registered here."""
+
+    code = "HF103"
+
+    def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
+        self.name, self.known = name, known
+        listed = ", ".join(known) or "none"
+        super().__init__(
+            f"No workflow named {name!r} is registered. Registered: {listed}. "
+            f"Import the module that defines it before opening the app."
+        )
+
+
+class NotInStep(HoldfastError):
+    """A primitive of steps was called somewhere else."""
+
+    code = "HF104"
+
+    def __init__(self, *, call: str) -> None:
+        self.call = call
+        super().__init__(f"{call} works only while a step runs. Call it inside @app.step code.")
+
+
+class InvalidValue(HoldfastError):
+    """A value does not fit its annotation."""
+
+    code = "HF110"
+
+    def __init__(self, *, where: str, path: str, problem: str) -> None:
+        self.where, self.path, self.problem = where, path, problem
+        super().__init__(f"{where}: {path}: {problem}. Send a value of the annotated type.")
+
+
+class Unserialisable(HoldfastError):
+    """A value would not come back from storage equal and of the same type."""
+
+    code = "HF111"
+
+    def __init__(self, *, where: str, path: str, found: str, wanted: str, hint: str) -> None:
+        self.where, self.path, self.found, self.wanted, self.hint = where, path, found, wanted, hint
+        super().__init__(f"{where}: {path}: {found} would come back as {wanted}. {hint}")
+
+
+class UnserialisableResult(Unserialisable):
+    """A result would not come back from storage equal and of the same type."""
+
+    code = "HF112"
+
+
+class PayloadTooLarge(HoldfastError):
+    """A value is larger than a store keeps inline."""
+
+    code = "HF113"
+
+    def __init__(self, *, where: str, size: int, limit: int) -> None:
+        self.where, self.size, self.limit = where, size, limit
+        super().__init__(
+            f"{where}: {size:,} bytes, and the limit is {limit:,}. "
+            f"Store the data elsewhere and pass its address."
+        )
+
+
+class InvalidName(HoldfastError):
+    """An id or name cannot be stored."""
+
+    code = "HF114"
+
+    def __init__(self, *, field: str, value: str, problem: str) -> None:
+        self.field, self.value, self.problem = field, value, problem
+        super().__init__(
+            f"{field} {value[:60]!r} {problem}. Use 1 to 255 printable characters, "
+            f"without line breaks, slashes or leading dots."
+        )
+
+
+class InvalidDuration(HoldfastError):
+    """A delay or time-out is no usable length of time."""
+
+    code = "HF115"
+
+    def __init__(self, *, field: str, value: object) -> None:
+        self.field, self.value = field, value
+        super().__init__(
+            f"{field}={value!r} is no usable duration. Give seconds or a timedelta "
+            f"from 0 to 100 years."
+        )
+
+
+class RunNotFound(HoldfastError):
+    """There is no run of that id in this namespace."""
+
+    code = "HF201"
+
+    def __init__(self, *, run: str) -> None:
+        self.run = run
+        super().__init__(f"No run {run!r}. `holdfast runs list` shows the ones there are.")
+
+
+class RunClosed(HoldfastError):
+    """The run has ended and takes no more messages."""
+
+    code = "HF202"
+
+    def __init__(self, *, run: str, status: str) -> None:
+        self.run, self.status = run, status
+        super().__init__(f"Run {run!r} is {status} and takes no more messages. Start a new run.")
+
+
+class RunConflict(HoldfastError):
+    """The id belongs to a run of another workflow or with another input."""
+
+    code = "HF203"
+
+    def __init__(self, *, run: str, differs: str) -> None:
+        self.run, self.differs = run, differs
+        super().__init__(
+            f"Run {run!r} exists with another {differs}. The id is the idempotency key: "
+            f"use another id, or start with the same workflow and input."
+        )
+
+
+class IllegalMove(HoldfastError):
+    """The run's status does not allow this command."""
+
+    code = "HF204"
+
+    def __init__(self, *, run: str, status: str, command: str, allowed: tuple[str, ...]) -> None:
+        self.run, self.status, self.command, self.allowed = run, status, command, allowed
+        super().__init__(
+            f"Cannot {command} run {run!r}: it is {status}, and that works on runs that are "
+            f"{' or '.join(allowed)}. `holdfast runs why {run}` says what to do next."
+        )
+
+
+class RunFailed(HoldfastError):
+    """The run ended without a result."""
+
+    code = "HF301"
+    status = "failed"
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        type: str = "",
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+        traceback: str = "",
+    ) -> None:
+        self.run, self.type, self.message = run, type, message
+        self.details, self.traceback = dict(details or {}), traceback
+        cause = ": ".join(part for part in (type, message) if part)
+        told = f" with {cause}" if cause else ""
+        super().__init__(f"Run {run!r} {self.status}{told}. See `holdfast runs show {run}`.")
+
+
+class RunCancelled(RunFailed):
+    """The run was cancelled."""
+
+    code = "HF302"
+    status = "was cancelled"
+
+
+class RunTerminated(RunFailed):
+    """The run was terminated."""
+
+    code = "HF303"
+    status = "was terminated"
+
+
+class RunTimedOut(RunFailed, TimeoutError):
+    """The run took longer than it may."""
+
+    code = "HF304"
+    status = "timed out"
+
+
+class StepFailed(HoldfastError):
+    """A step failed for good: what a body catches."""
+
+    code = "HF401"
+
+    def __init__(
+        self,
+        *,
+        step: str,
+        type: str,
+        message: str,
+        attempts: int = 1,
+        details: Mapping[str, Any] | None = None,
+        traceback: str = "",
+    ) -> None:
+        self.step, self.type, self.message, self.attempts = step, type, message, attempts
+        self.details, self.traceback = dict(details or {}), traceback
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"Step {step} failed after {tries}: {type}: {message}")
+
+
+class StepTimedOut(StepFailed, TimeoutError):
+    """A step took longer than its `timeout` or `total_timeout`."""
+
+    code = "HF402"
+
+
+class NonRetryable(HoldfastError):
+    """Raise it in a step, or subclass it, to fail the step without another attempt."""
+
+    code = "HF403"
+
+
+class RetryAfter(HoldfastError):
+    """Raise it in a step to have the next attempt start after `delay`, not by the back-off."""
+
+    code = "HF404"
+
+    def __init__(self, delay: float | timedelta, message: str = "") -> None:
+        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        super().__init__(message or f"try again after {self.delay}")
+
+
+class ReplayMismatch(HoldfastError):
+    """The code asks for something else than the history holds."""
+
+    code = "HF501"
+
+    def __init__(self, *, seq: int, recorded: str, asked: str, source: str = "") -> None:
+        self.seq, self.recorded, self.asked, self.source = seq, recorded, asked, source
+        at = f" at {source}" if source else ""
+        super().__init__(
+            f"Event {seq} is {recorded}, and the code now {asked}{at}. "
+            f"Restore the former code, guard the change with hf.patched(...), or register it as "
+            f"a new version; then `holdfast runs retry` the run."
+        )
+
+
+class BodyStuck(HoldfastError):
+    """The body waits for nothing that can ever come."""
+
+    code = "HF502"
+
+    def __init__(self, *, source: str) -> None:
+        self.source = source
+        super().__init__(
+            f"The body waits for something no step, timer or signal can settle, at {source}. "
+            f"Wait for a step, hf.sleep or hf.wait_for instead; then `holdfast runs retry` the run."
+        )
+
+
+class Undecodable(HoldfastError):
+    """A stored payload cannot be read with today's annotations."""
+
+    code = "HF503"
+
+    def __init__(self, *, seq: int, what: str, problem: str) -> None:
+        self.seq, self.what, self.problem = seq, what, problem
+        super().__init__(
+            f"Event {seq} ({what}) cannot be read: {problem}. Restore the former annotation "
+            f"or give the new field a default; then `holdfast runs retry` the run."
+        )
+
+
+class StoreError(HoldfastError):
+    """The store could not do what it was asked."""
+
+    code = "HF601"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or is busy; nothing was written."""
+
+    code = "HF602"
+
+
+class OutcomeUnknown(StoreError):
+    """The write may or may not have happened; read again, or repeat it with the same key."""
+
+    code = "HF603"
+
+
+class StoreVersion(StoreError):
+    """The database was made by another release."""
+
+    code = "HF604"
+
+
+class StoreSettings(StoreError):
+    """The database's settings or place cannot keep our promises."""
+
+    code = "HF605"
+
+
+class LeaseLost(HoldfastError):
+    """Another worker holds the run now; nothing of this one's work was stored."""
+
+    code = "HF606"
+
+
+class MachineClosed(BaseException):
+    """Unwinds the body of a machine that was closed; never seen by a running body."""

@@ -1,0 +1,63 @@
+"""The one door for commands: which write a command becomes, and what its outcome means.
+
+The kernel never waits. A host asks `decide`, has its store carry the write out, and hands the
+outcome to `read`, which returns the reply or raises the error that tells the caller what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from holdfast.kernel import (
+    cancel,
+    commit,
+    pause,
+    prune,
+    quarantine,
+    reap,
+    renew,
+    resume,
+    retire,
+    retry,
+    signal,
+    start,
+    terminate,
+)
+from holdfast.model import commands
+from holdfast.model.commands import Command
+from holdfast.model.writes import Outcome, Write
+
+
+class Rule(NamedTuple):
+    """The two halves of a command."""
+
+    decide: Callable[[Any], Write]
+    read: Callable[[Any, Outcome], Any]
+
+
+RULES: Mapping[type[Any], Rule] = {
+    commands.StartRun: Rule(start.decide, start.read),
+    commands.SignalRun: Rule(signal.decide, signal.read),
+    commands.CancelRun: Rule(cancel.decide, cancel.read),
+    commands.TerminateRun: Rule(terminate.decide, terminate.read),
+    commands.PauseRun: Rule(pause.decide, pause.read),
+    commands.ResumeRun: Rule(resume.decide, resume.read),
+    commands.RetryRun: Rule(retry.decide, retry.read),
+    commands.CommitTurn: Rule(commit.decide, commit.read),
+    commands.RenewLease: Rule(renew.decide, renew.read),
+    commands.ReapLeases: Rule(reap.decide, reap.read),
+    commands.RetireWorker: Rule(retire.decide, retire.read),
+    commands.QuarantineRun: Rule(quarantine.decide, quarantine.read),
+    commands.PruneRuns: Rule(prune.decide, prune.read),
+}
+
+
+def decide(command: Command) -> Write:
+    """Return the guarded write that carries `command` out."""
+    return RULES[type(command)].decide(command)
+
+
+def read(command: Command, outcome: Outcome) -> Any:
+    """Return the reply to `command`, or raise why it was refused."""
+    return RULES[type(command)].read(command, outcome)

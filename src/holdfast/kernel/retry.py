@@ -1,0 +1,58 @@
+"""RetryRun: nothing is destroyed; what led to the failure stops counting.
+
+A blocked or quarantined run simply goes on. A failed one is reopened in a new generation: its
+close, the step failures that caused it, and everything the body asked for after the first of
+those failures are superseded; answers asked for before it stay and are not run again.
+"""
+
+from __future__ import annotations
+
+from holdfast.kernel.refusal import illegal
+from holdfast.model.commands import RetryRun
+from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.failures import decode_failure
+from holdfast.model.run import Run
+from holdfast.model.status import RunStatus
+from holdfast.model.writes import Move, Outcome
+
+RESUMED: frozenset[RunStatus] = frozenset({"blocked", "quarantined"})
+REOPENED: frozenset[RunStatus] = frozenset({"failed", "timed_out", "compensation_failed"})
+
+
+def decide(command: RetryRun) -> Move:
+    """Make the run pending, guarded by the history the decision was made on."""
+    seq = max((event.seq for event in command.history), default=0)
+    reopens = command.status in REOPENED
+    return Move(
+        ns=command.ns,
+        run=command.run,
+        origins=(REOPENED if reopens else RESUMED),
+        status="pending",
+        event=Event("run.reopened" if reopens else "run.resumed", command.at),
+        wake_at=command.at,
+        seq=seq,
+        supersedes=superseded(command.history) if reopens else (),
+        reopens=reopens,
+    )
+
+
+def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
+    """Return the seqs of living events that a retry of this failed run takes back."""
+    close = next(event for event in reversed(history) if CLASS_OF[event.kind] == "close")
+    causes = set(decode_failure(close.payload).cause)
+    failures = [e.seq for e in history if e.kind == "step.failed" and e.key in causes]
+    attempts = [e.seq for e in history if e.kind == "step.retrying" and e.key in causes]
+    cut = min(failures, default=close.seq)
+    later = [
+        event.seq
+        for event in history
+        if CLASS_OF[event.kind] in ("answer", "note", "mark") and event.asked_seq >= cut
+    ]
+    return tuple(sorted({close.seq, *failures, *attempts, *later}))
+
+
+def read(command: RetryRun, outcome: Outcome) -> Run:
+    """Return the reopened run. Raises `RunNotFound` or `IllegalMove`."""
+    if not outcome.applied or outcome.run is None:
+        raise illegal(command.run, outcome, command="retry", allowed=REOPENED | RESUMED)
+    return outcome.run

@@ -1,0 +1,36 @@
+"""StartRun: the id is the key of the run and its idempotency key."""
+
+from __future__ import annotations
+
+from holdfast.errors import RunConflict
+from holdfast.model.commands import StartRun
+from holdfast.model.events import Event
+from holdfast.model.run import Run
+from holdfast.model.writes import Create, Outcome
+
+
+def decide(command: StartRun) -> Create:
+    """Insert the run and its first event, unless the id is taken."""
+    epoch = 1 if command.owner else 0
+    event = Event("run.started", command.at, payload=command.input, seq=1, epoch=epoch)
+    return Create(
+        ns=command.ns,
+        id=command.id,
+        workflow=command.workflow,
+        version=command.version,
+        input_digest=command.input_digest,
+        event=event,
+        wake_at=max(command.wake_at, command.at),
+        owner=command.owner,
+    )
+
+
+def read(command: StartRun, outcome: Outcome) -> Run:
+    """Return the run, new or found. Raises `RunConflict` if the found one is of other work."""
+    run = outcome.run
+    assert run is not None, "a Create answers with the row"
+    if run.workflow != command.workflow:
+        raise RunConflict(run=command.id, differs=f"workflow ({run.workflow})")
+    if run.input_digest != command.input_digest:
+        raise RunConflict(run=command.id, differs="input")
+    return run

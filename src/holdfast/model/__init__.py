@@ -1,0 +1,1 @@
+"""Frozen data: the words of the engine, without behaviour and without I/O."""

@@ -1,0 +1,158 @@
+"""Commands: typed requests to change something. All of them go through `kernel.dispatch`.
+
+Times (`at`) are the host's estimate of the store's clock; the kernel has no clock of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.status import RunStatus
+
+
+class StartRun(NamedTuple):
+    """Start a run, or find the one that was started with the same id, workflow and input."""
+
+    ns: str
+    id: str
+    workflow: str
+    version: str
+    input: bytes
+    input_digest: bytes
+    at: int
+    wake_at: int = 0
+    owner: str | None = None
+
+
+class SignalRun(NamedTuple):
+    """Put a signal into the inbox of an open run, once for each `id`."""
+
+    ns: str
+    run: str
+    name: str
+    payload: bytes
+    id: str
+    at: int
+
+
+class CancelRun(NamedTuple):
+    """Ask a run to stop: its body gets CancelledError before anything else is recorded."""
+
+    ns: str
+    run: str
+    id: str
+    at: int
+    reason: str = ""
+
+
+class TerminateRun(NamedTuple):
+    """End a run now, without running its body."""
+
+    ns: str
+    run: str
+    at: int
+    reason: str = ""
+
+
+class PauseRun(NamedTuple):
+    """Stop starting new steps; those that run finish and are recorded."""
+
+    ns: str
+    run: str
+    id: str
+    at: int
+    reason: str = ""
+
+
+class ResumeRun(NamedTuple):
+    """Let a paused run go on."""
+
+    ns: str
+    run: str
+    at: int
+
+
+class RetryRun(NamedTuple):
+    """Let a failed, blocked or quarantined run try again. `history` is what it holds now."""
+
+    ns: str
+    run: str
+    status: RunStatus
+    history: tuple[Event, ...]
+    at: int
+
+
+class ClaimRuns(NamedTuple):
+    """Take over runs that can go on."""
+
+    ns: str
+    worker: str
+    workflows: tuple[str, ...]
+    limit: int
+    lease: int
+    suspects: int = 1
+
+
+class CommitTurn(NamedTuple):
+    """Record one turn of a held run."""
+
+    ns: str
+    run: str
+    epoch: int
+    seq: int
+    events: tuple[Event, ...]
+    at: int
+    status: RunStatus = "running"
+    owner: str | None = None
+    reason: str = ""
+    wake_at: int | None = None
+    inbox_read: int | None = None
+    inbox_seq: int | None = None
+    due: int = 0
+    """The latest due time among the turn's fired timers."""
+
+
+class RenewLease(NamedTuple):
+    """Say that this worker lives."""
+
+    worker: str
+    lease: int
+    address: str = ""
+    info: str = ""
+
+
+class ReapLeases(NamedTuple):
+    """Give the runs of a dead or frozen worker back to the others."""
+
+    worker: str
+    known_dead: bool = False
+
+
+class RetireWorker(NamedTuple):
+    """Take a worker that stopped in good order off the list."""
+
+    worker: str
+
+
+class QuarantineRun(NamedTuple):
+    """Set a run apart that keeps killing its workers."""
+
+    ns: str
+    run: str
+    at: int
+    reason: str
+
+
+class PruneRuns(NamedTuple):
+    """Forget closed runs, oldest first."""
+
+    ns: str
+    before: int
+    limit: int = 1_000
+
+
+Command = (
+    StartRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun | CommitTurn
+    | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
+)  # fmt: skip

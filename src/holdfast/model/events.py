@@ -1,0 +1,90 @@
+"""Events: the facts of a run's history.
+
+An *answer* settles something the body waits for. A *message* comes from outside. A *note* is
+something the body said. A *mark* is a fact about the run that its body never sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+EventKind = Literal[
+    "run.started",
+    "step.started", "step.retrying", "step.completed", "step.failed",
+    "timer.fired",
+    "signal.received", "cancel.requested",
+    "child.closed",
+    "note.patched", "note.decided", "note.annotated",
+    "run.paused", "run.resumed", "run.blocked", "run.quarantined", "run.reopened",
+    "run.completed", "run.failed", "run.cancelled", "run.terminated", "run.timed_out",
+    "run.compensation_failed", "run.moved",
+]  # fmt: skip
+
+EventClass = Literal["start", "answer", "message", "note", "mark", "close"]
+
+CLASS_OF: Mapping[EventKind, EventClass] = {
+    "run.started": "start",
+    "step.started": "mark",
+    "step.retrying": "mark",
+    "step.completed": "answer",
+    "step.failed": "answer",
+    "timer.fired": "answer",
+    "signal.received": "message",
+    "cancel.requested": "message",
+    "child.closed": "answer",
+    "note.patched": "note",
+    "note.decided": "note",
+    "note.annotated": "note",
+    "run.paused": "mark",
+    "run.resumed": "mark",
+    "run.blocked": "mark",
+    "run.quarantined": "mark",
+    "run.reopened": "mark",
+    "run.completed": "close",
+    "run.failed": "close",
+    "run.cancelled": "close",
+    "run.terminated": "close",
+    "run.timed_out": "close",
+    "run.compensation_failed": "close",
+    "run.moved": "close",
+}
+
+FED: frozenset[EventKind] = frozenset(
+    kind for kind, group in CLASS_OF.items() if group in ("start", "answer", "message", "note")
+)
+"""The kinds a machine is fed, live as in replay."""
+
+
+class Event(NamedTuple):
+    """One fact. A tuple, because a busy host makes tens of thousands of them a second.
+
+    `seq` is 0 until the store has numbered it. `digest` is 8 bytes of the encoded arguments and 8
+    of the parameters' schema, on answers to steps. `took` is how long the answered attempt ran.
+    Times are integer microseconds since 1970 by the store's clock.
+    """
+
+    kind: EventKind
+    at: int
+    key: str = ""
+    payload: bytes | None = None
+    asked_seq: int = 0
+    digest: bytes | None = None
+    took: int | None = None
+    seq: int = 0
+    epoch: int = 0
+    generation: int = 1
+    codec: int = 0
+    superseded_by: int | None = None
+
+
+class Failure(NamedTuple):
+    """Why a step attempt or a run failed, as it is stored in a payload."""
+
+    type: str
+    message: str
+    attempts: int = 1
+    traceback: str = ""
+    details: Mapping[str, object] = {}
+    cause: tuple[str, ...] = ()
+    """Keys of the failed steps this failure came from, nearest first."""

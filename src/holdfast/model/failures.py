@@ -1,0 +1,47 @@
+"""Failures as they are stored: JSON made from `Failure`, and back."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from typing import Any, cast
+
+from holdfast.model.events import Failure
+
+MESSAGE_LIMIT = 4_000
+TRACEBACK_LIMIT = 16_000
+
+
+def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) -> Failure:
+    """Describe `error` in words that can be stored."""
+    name = type(error).__qualname__
+    # The plain message: our own errors append their code in __str__, once is enough.
+    message = str(error.args[0]) if hasattr(error, "code") and error.args else str(error)
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return Failure(
+        type=name,
+        message=_printable(message)[:MESSAGE_LIMIT],
+        attempts=attempts,
+        traceback=_printable("".join(lines))[-TRACEBACK_LIMIT:],
+        details=details or {},
+    )
+
+
+def encode_failure(failure: Failure) -> bytes:
+    """Return the bytes an event's payload holds."""
+    fields = {name: value for name, value in failure._asdict().items() if value not in ("", {}, ())}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_failure(payload: bytes | None) -> Failure:
+    """Return what `encode_failure` was given."""
+    if not payload:
+        return Failure(type="", message="")
+    fields = cast("dict[str, Any]", json.loads(payload))
+    fields["cause"] = tuple(fields.get("cause", ()))
+    return Failure(**fields)
+
+
+def _printable(text: str) -> str:
+    """Drop what no store keeps: NUL, and halves of surrogate pairs."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,15 @@
+"""Settings of a step, given at its definition or for one call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.model.retry import Retry
+
+
+class StepOptions(NamedTuple):
+    """How a step is attempted. Times are microseconds; None means no limit."""
+
+    retry: Retry = Retry()
+    timeout: int | None = None
+    total_timeout: int | None = None

@@ -1,0 +1,62 @@
+"""When a failed step is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from holdfast.errors import BadDefinition, NonRetryable, RetryAfter, Unserialisable
+from holdfast.model.durations import LONGEST, Duration, microseconds
+
+ErrorTypes = tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and how fast a failed step is tried again.
+
+    The n-th wait is `initial * factor ** (n - 1)`, at most `cap`, times a jitter drawn uniformly
+    from 0.5 to 1. `retry_on` limits retries to these errors; `give_up_on` ends them at once.
+    """
+
+    max_attempts: int = 5
+    initial: Duration = 1.0
+    factor: float = 2.0
+    cap: Duration = 100.0
+    jitter: bool = True
+    retry_on: ErrorTypes = (Exception,)
+    give_up_on: ErrorTypes = ()
+
+    def __post_init__(self) -> None:
+        microseconds(self.initial, field="Retry.initial")
+        microseconds(self.cap, field="Retry.cap")
+        if self.max_attempts < 1:
+            raise BadDefinition(
+                what=f"Retry.max_attempts is {self.max_attempts}",
+                hint="Give at least 1; 1 means no second attempt.",
+            )
+        if not 1 <= self.factor < float("inf"):
+            raise BadDefinition(
+                what=f"Retry.factor is {self.factor}", hint="Give a finite number of at least 1."
+            )
+
+    def gives_up(self, error: BaseException, attempt: int) -> bool:
+        """Tell whether `error`, raised by this attempt (counted from 1), is the step's last."""
+        if attempt >= self.max_attempts or isinstance(error, NonRetryable | Unserialisable):
+            return True
+        if isinstance(error, self.give_up_on):
+            return True
+        return not isinstance(error, (*self.retry_on, RetryAfter))
+
+    def wait(self, error: BaseException, attempt: int, chance: float) -> int:
+        """Return the microseconds to wait after this attempt; `chance` is from 0 to 1."""
+        if isinstance(error, RetryAfter):
+            return min(max(error.delay // timedelta(microseconds=1), 0), LONGEST)
+        cap = microseconds(self.cap, field="Retry.cap")
+        initial = microseconds(self.initial, field="Retry.initial")
+        # factor ** 1000 would overflow; past 64 doublings every real cap is reached.
+        delay = min(initial * self.factor ** min(attempt - 1, 64), cap)
+        return round(delay * (0.5 + chance / 2 if self.jitter else 1))
+
+
+NO_RETRY = Retry(max_attempts=1)

@@ -1,0 +1,60 @@
+"""The row of a run, and what is read together with it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.status import RunStatus
+
+
+class Run(NamedTuple):
+    """What a store keeps of a run beside its history. Field order is the column order."""
+
+    ns: str
+    id: str
+    workflow: str
+    version: str
+    status: RunStatus
+    reason: str
+    generation: int
+    epoch: int
+    seq: int
+    owner: str | None
+    wake_at: int | None
+    inbox_seq: int
+    inbox_read: int
+    cancel: int
+    strikes: int
+    input_digest: bytes
+    created_at: int
+    updated_at: int
+    closed_at: int | None
+
+    @property
+    def has_mail(self) -> bool:
+        """Tell whether messages wait that the history does not hold yet."""
+        return self.inbox_seq > self.inbox_read
+
+
+class Message(NamedTuple):
+    """One row of a run's inbox. `n` is its place in the order of acceptance."""
+
+    id: str
+    kind: str
+    name: str
+    payload: bytes | None
+    at: int
+    n: int = 0
+
+
+class Loaded(NamedTuple):
+    """A run, its living events after the asked position, and its unread messages."""
+
+    run: Run
+    events: tuple[Event, ...]
+    mail: tuple[Message, ...]
+
+
+NOT_CANCELLED, CANCEL_REQUESTED, CANCEL_DELIVERED = 0, 1, 2
+"""Values of `Run.cancel`: a state, so that a second cancel changes nothing."""

@@ -1,0 +1,57 @@
+"""Statuses of runs and steps, and the legal moves between them.
+
+The tables are the truth: the kernel's guards are built from them, a test walks them, and the
+diagrams in docs/design are drawn from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+RunStatus = Literal[
+    "pending", "running", "waiting", "paused", "blocked", "quarantined",
+    "completed", "failed", "cancelled", "terminated", "timed_out", "compensation_failed", "moved",
+]  # fmt: skip
+
+StepStatus = Literal["asked", "running", "retrying", "completed", "failed", "dropped"]
+
+_CLOSING: frozenset[RunStatus] = frozenset(
+    {"completed", "failed", "cancelled", "timed_out", "compensation_failed", "moved"}
+)
+
+RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
+    "pending": frozenset({"running", "paused", "quarantined", "terminated"}),
+    "running": frozenset({"waiting", "paused", "blocked", "terminated"}) | _CLOSING,
+    "waiting": frozenset({"running", "paused", "quarantined", "terminated"}),
+    "paused": frozenset({"pending", "terminated"}),
+    "blocked": frozenset({"pending", "terminated"}),
+    "quarantined": frozenset({"pending", "terminated"}),
+    "completed": frozenset(),
+    "failed": frozenset({"pending"}),
+    "cancelled": frozenset(),
+    "terminated": frozenset(),
+    "timed_out": frozenset({"pending"}),
+    "compensation_failed": frozenset({"pending"}),
+    "moved": frozenset(),
+}
+
+STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = {
+    "asked": frozenset({"running", "dropped"}),
+    "running": frozenset({"retrying", "completed", "failed", "dropped"}),
+    "retrying": frozenset({"running", "failed", "dropped"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "dropped": frozenset(),
+}
+
+OPEN: frozenset[RunStatus] = frozenset(
+    {"pending", "running", "waiting", "paused", "blocked", "quarantined"}
+)
+CLOSED: frozenset[RunStatus] = frozenset(RUN_MOVES) - OPEN
+CLAIMABLE: frozenset[RunStatus] = frozenset({"pending", "waiting"})
+
+
+def movable_to(status: RunStatus) -> frozenset[RunStatus]:
+    """Return the statuses from which a run may become `status`."""
+    return frozenset(origin for origin, moves in RUN_MOVES.items() if status in moves)

@@ -1,0 +1,187 @@
+"""Guarded writes: what the kernel decides and a store carries out, each whole or not at all.
+
+A store knows no rules. Each write names the state it was decided on (its guard) and all that
+changes if that state still holds; the store checks the guard inside the writing statement and
+answers with an `Outcome`. Many writes may share one transaction.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+from holdfast.model.status import RunStatus
+
+
+class Create(NamedTuple):
+    """Insert a run and its first event, unless the id is taken.
+
+    With an `owner` the run is born claimed: running, under epoch 1.
+    """
+
+    ns: str
+    id: str
+    workflow: str
+    version: str
+    input_digest: bytes
+    event: Event
+    wake_at: int
+    owner: str | None = None
+
+
+class Advance(NamedTuple):
+    """Append a turn's events under the lease it was made with.
+
+    Guards: the run is running under `epoch`, its history is `seq` long, no cancel waits unless
+    `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
+    clock has passed `not_before` (timers).
+    """
+
+    ns: str
+    run: str
+    epoch: int
+    seq: int
+    events: tuple[Event, ...]
+    at: int
+    status: RunStatus = "running"
+    owner: str | None = None
+    reason: str = ""
+    wake_at: int | None = None
+    inbox_read: int | None = None
+    inbox_seq: int | None = None
+    takes_cancel: bool = False
+    not_before: int = 0
+
+
+class Put(NamedTuple):
+    """Put a message into the inbox of an open run and wake it, once for each message id."""
+
+    ns: str
+    run: str
+    message: Message
+    cancels: bool = False
+
+
+class Move(NamedTuple):
+    """Move a run from one of `origins` to `status`, whoever holds it.
+
+    The epoch goes up, so that a former holder is refused. `supersedes` are the seqs of events
+    that stop counting; `seq`, if given, is how long the history must be.
+    """
+
+    ns: str
+    run: str
+    origins: frozenset[RunStatus]
+    status: RunStatus
+    event: Event
+    reason: str = ""
+    wake_at: int | None = None
+    seq: int | None = None
+    supersedes: tuple[int, ...] = ()
+    reopens: bool = False
+
+
+class Renew(NamedTuple):
+    """Extend (or begin) the lease of a worker process."""
+
+    worker: str
+    lease: int
+    address: str = ""
+    info: str = ""
+
+
+class Reap(NamedTuple):
+    """Take every run from a worker whose lease is over, or that is `known_dead`."""
+
+    worker: str
+    known_dead: bool = False
+
+
+class Retire(NamedTuple):
+    """Remove the row of a worker that holds no run."""
+
+    worker: str
+
+
+class Prune(NamedTuple):
+    """Delete closed runs older than `before`, oldest first, at most `limit`."""
+
+    ns: str
+    before: int
+    limit: int
+
+
+Write = Create | Advance | Put | Move | Renew | Reap | Retire | Prune
+
+
+class Claim(NamedTuple):
+    """Ask for runs that can go on now, of the workflows this worker knows."""
+
+    ns: str
+    worker: str
+    workflows: tuple[str, ...]
+    limit: int
+    lease: int
+    suspects: int = 1
+    """How many runs that crashed their worker twice or more may be among them."""
+
+
+class Claimed(NamedTuple):
+    """What a claim found."""
+
+    runs: tuple[Run, ...] = ()
+    mail: tuple[str, ...] = ()
+    """Runs this worker holds that have unread messages."""
+    held: frozenset[str] | None = None
+    """Runs this worker holds by the store's word; None if it was not asked."""
+    dead: tuple[tuple[str, bool], ...] = ()
+    """Workers that hold runs and whose lease is over (False) or that are known dead (True)."""
+    unregistered: tuple[str, ...] = ()
+    """Workflows with claimable runs that this worker does not know."""
+    next_wake_at: int | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of one write. `run` is the row: after the write, or as it refused the write.
+
+    `Advance` leaves `run` out when it applied, because its caller knows the row; it gets the two
+    things that others may have changed.
+    """
+
+    applied: bool
+    run: Run | None = None
+    inbox_seq: int = 0
+    cancel: int = 0
+    count: int = 0
+
+
+class Notice(NamedTuple):
+    """A hint that something changed; an empty `run` means: look yourself."""
+
+    ns: str = ""
+    run: str = ""
+    what: str = "unknown"
+    """`ready` (a run can be claimed), `mail`, `events`, `closed`, `moved` or `unknown`."""
+    event: Event | None = None
+    """The closing event, with `closed`."""
+    seq: int = 0
+
+
+class Filter(NamedTuple):
+    """Which runs to list; empty means all."""
+
+    ns: str = "default"
+    statuses: tuple[RunStatus, ...] = ()
+    workflow: str = ""
+    id_prefix: str = ""
+    created_after: int = 0
+    ids: tuple[str, ...] = ()
+
+
+class Page(NamedTuple):
+    """Newest first, after (`before_at`, `before_id`) of the former page's last run."""
+
+    limit: int = 20
+    before_at: int | None = None
+    before_id: str = ""

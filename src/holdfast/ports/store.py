@@ -1,0 +1,58 @@
+"""The Store port: where runs, their histories and their inboxes live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from holdfast.model.run import Loaded, Run
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+
+Hear = Callable[[Sequence[Notice]], None]
+
+
+class Store(Protocol):
+    """Keeps runs. Every method may raise `StoreUnavailable`: then nothing was written."""
+
+    async def open(self) -> None:
+        """Be ready for the other calls. Raises `StoreVersion` or `StoreSettings`."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes under way and let go of every resource."""
+        ...
+
+    def now(self) -> int:
+        """Return the store's clock in microseconds; it never goes back in one process."""
+        ...
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Carry out each write whole or not at all, in order, durable on return.
+
+        Writes of one batch, and of batches given at the same time, may share a transaction.
+        Raises `OutcomeUnknown` when the commit may or may not have happened.
+        """
+        ...
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Take runs for a worker, renewing its lease in the same commit.
+
+        Writes nothing if there is nothing to take. Raises `OutcomeUnknown`.
+        """
+        ...
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return the run, its living events with a seq above `after`, and its unread messages."""
+        ...
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        ...
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Call `hear` in this loop on changes, of other processes too; return the way to stop.
+
+        Notices are hints: they may be late, doubled or missing. With `worker`, other processes
+        see this one alive under that id for as long as it listens.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Stores: they keep runs and know no rules."""

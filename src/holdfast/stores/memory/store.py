@@ -1,0 +1,160 @@
+"""Runs in dictionaries: written to be obvious, with true rollback.
+
+Nothing survives the process. Everything else holds as on the other stores: guards, fences,
+leases by the store's clock, one commit a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import time_ns
+
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.status import CLAIMABLE
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.store import Hear
+from holdfast.stores.memory.tables import Tables
+from holdfast.stores.memory.writes import apply
+from holdfast.stores.notices import notices_of
+
+
+def wall_clock() -> int:
+    """Return microseconds since 1970."""
+    return time_ns() // 1_000
+
+
+class MemoryStore:
+    """Keeps runs for as long as the process lives."""
+
+    def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
+        self._clock = clock
+        self._latest = 0
+        self._tables = Tables()
+        self._hearers: list[Hear] = []
+
+    async def open(self) -> None:
+        """Be ready; there is nothing to open."""
+
+    async def close(self) -> None:
+        """Forget the listeners. The runs stay, for a test that opens the store again."""
+        self._hearers.clear()
+
+    def now(self) -> int:
+        """Return the clock, which never goes back."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Carry the whole batch out, or nothing of it if anything raises."""
+        await asyncio.sleep(0)
+        now = self.now()
+        with self._tables.transaction():
+            outcomes = [apply(self._tables, write, now) for write in batch]
+        self._tell(notices_of(batch, outcomes))
+        return outcomes
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Take the runs that have waited longest."""
+        await asyncio.sleep(0)
+        now, tables = self.now(), self._tables
+        held = [run for run in tables.runs.values() if run.owner == claim.worker]
+        queue = sorted(
+            (run for run in tables.runs.values() if run.ns == claim.ns and _is_queued(run)),
+            key=lambda run: (run.wake_at or 0, run.id),
+        )
+        due = [run for run in queue if (run.wake_at or 0) <= now]
+        known = [run for run in due if run.workflow in claim.workflows]
+        later = [run.wake_at for run in queue if run not in due and run.workflow in claim.workflows]
+        with self._tables.transaction():
+            taken = tuple(self._take(run, claim, now) for run in _choose(known, claim))
+        return Claimed(
+            runs=taken,
+            mail=tuple(run.id for run in held if run.has_mail),
+            held=frozenset(run.id for run in held) | {run.id for run in taken},
+            dead=self._dead(claim.worker, now),
+            unregistered=tuple(sorted({run.workflow for run in due} - set(claim.workflows))),
+            next_wake_at=min((at for at in later if at is not None), default=None),
+        )
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return the run with its living events and unread messages."""
+        await asyncio.sleep(0)
+        row = self._tables.runs.get((ns, run))
+        if row is None:
+            return None
+        events = self._tables.events[ns, run][after:]
+        mail = [m for m in self._tables.inbox[ns, run].values() if m.n > row.inbox_read]
+        return Loaded(row, tuple(e for e in events if e.superseded_by is None), tuple(mail))
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        await asyncio.sleep(0)
+        rows = [run for run in self._tables.runs.values() if _matches(run, filter)]
+        rows.sort(key=lambda run: (run.created_at, run.id), reverse=True)
+        if page.before_at is not None:
+            last = (page.before_at, page.before_id)
+            rows = [run for run in rows if (run.created_at, run.id) < last]
+        return rows[: page.limit]
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Call `hear` after each commit."""
+        self._hearers.append(hear)
+        return lambda: self._hearers.remove(hear) if hear in self._hearers else None
+
+    def dump(self) -> tuple[list[Run], dict[tuple[str, str], list[Event]], list[Message]]:
+        """Return everything, superseded events too, for the invariants' check."""
+        messages = [m for inbox in self._tables.inbox.values() for m in inbox.values()]
+        return list(self._tables.runs.values()), dict(self._tables.events), messages
+
+    def _take(self, run: Run, claim: Claim, now: int) -> Run:
+        tables = self._tables
+        tables.put_worker(claim.worker, now + claim.lease)
+        taken = run._replace(
+            status="running", owner=claim.worker, epoch=run.epoch + 1, updated_at=now
+        )
+        tables.put_run(taken)
+        return taken
+
+    def _dead(self, me: str, now: int) -> tuple[tuple[str, bool], ...]:
+        owners = {run.owner for run in self._tables.runs.values() if run.owner}
+        leases = self._tables.workers
+        return tuple(
+            (owner, False)
+            for owner in sorted(owners - {me})
+            if leases.get(owner, 0) <= now
+        )
+
+    def _tell(self, heard: list[Notice]) -> None:
+        for hear in tuple(self._hearers):
+            hear(heard)
+
+
+def _is_queued(run: Run) -> bool:
+    return run.status in CLAIMABLE and run.wake_at is not None
+
+
+def _choose(due: list[Run], claim: Claim) -> list[Run]:
+    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice."""
+    chosen: list[Run] = []
+    suspects = 0
+    for run in due:
+        if run.strikes >= 2:
+            if suspects >= claim.suspects:
+                continue
+            suspects += 1
+        chosen.append(run)
+    return chosen[: claim.limit]
+
+
+def _matches(run: Run, filter: Filter) -> bool:
+    return (
+        run.ns == filter.ns
+        and (not filter.statuses or run.status in filter.statuses)
+        and (not filter.workflow or run.workflow == filter.workflow)
+        and run.id.startswith(filter.id_prefix)
+        and run.created_at >= filter.created_after
+        and (not filter.ids or run.id in filter.ids)
+    )
+

@@ -1,0 +1,92 @@
+"""The memory store's tables, and how a failed transaction is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+
+RunKey = tuple[str, str]
+
+
+class Tables:
+    """Dictionaries named as the tables of the other stores. Change them by the methods only."""
+
+    def __init__(self) -> None:
+        self.runs: dict[RunKey, Run] = {}
+        self.events: dict[RunKey, list[Event]] = {}
+        self.inbox: dict[RunKey, dict[str, Message]] = {}
+        self.workers: dict[str, int] = {}
+        self._undo: list[Callable[[], object]] = []
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep every change made inside, or none if it raises."""
+        self._undo.clear()
+        try:
+            yield
+        except BaseException:
+            while self._undo:
+                self._undo.pop()()
+            raise
+
+    def put_run(self, run: Run) -> None:
+        """Insert or replace a run's row."""
+        key = (run.ns, run.id)
+        before = self.runs.get(key)
+        if before is None:
+            self.events[key], self.inbox[key] = [], {}
+            self._undo.append(lambda: self.drop_run(key))
+        else:
+            self._undo.append(lambda: self.runs.__setitem__(key, before))
+        self.runs[key] = run
+
+    def drop_run(self, key: RunKey) -> None:
+        """Delete a run and everything of it."""
+        run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
+
+        def restore() -> None:
+            self.runs[key], self.events[key], self.inbox[key] = run, events, inbox
+
+        self._undo.append(restore)
+
+    def add_event(self, key: RunKey, event: Event) -> None:
+        """Append one event; its number must be the next."""
+        events = self.events[key]
+        assert event.seq == len(events) + 1, "history is numbered without gaps"
+        events.append(event)
+        self._undo.append(events.pop)
+
+    def supersede(self, key: RunKey, seq: int, by: int) -> None:
+        """Mark one event as no longer counting."""
+        events = self.events[key]
+        before = events[seq - 1]
+        events[seq - 1] = before._replace(superseded_by=by)
+        self._undo.append(lambda: events.__setitem__(seq - 1, before))
+
+    def put_message(self, key: RunKey, message: Message) -> None:
+        """Add a message to a run's inbox, or replace one."""
+        inbox = self.inbox[key]
+        before = inbox.get(message.id)
+        inbox[message.id] = message
+        if before is None:
+            self._undo.append(lambda: inbox.pop(message.id))
+        else:
+            self._undo.append(lambda: inbox.__setitem__(message.id, before))
+
+    def put_worker(self, worker: str, lease_until: int) -> None:
+        """Begin or extend a lease."""
+        before = self.workers.get(worker)
+        self.workers[worker] = lease_until
+        if before is None:
+            self._undo.append(lambda: self.workers.pop(worker, None))
+        else:
+            self._undo.append(lambda: self.workers.__setitem__(worker, before))
+
+    def drop_worker(self, worker: str) -> None:
+        """Remove a worker's row, if there is one."""
+        before = self.workers.pop(worker, None)
+        if before is not None:
+            self._undo.append(lambda: self.workers.__setitem__(worker, before))

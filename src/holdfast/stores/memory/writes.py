@@ -1,0 +1,177 @@
+"""How each guarded write changes the tables: check the guard first, then change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import (
+    Advance,
+    Create,
+    Move,
+    Outcome,
+    Prune,
+    Put,
+    Reap,
+    Renew,
+    Retire,
+    Write,
+)
+from holdfast.stores.memory.tables import Tables
+
+
+def apply(tables: Tables, write: Write, now: int) -> Outcome:
+    """Carry out one write, or leave everything as it is and say so."""
+    return _APPLY[type(write)](tables, write, now)
+
+
+def _create(tables: Tables, write: Create, now: int) -> Outcome:
+    key = (write.ns, write.id)
+    if key in tables.runs:
+        return Outcome(False, tables.runs[key])
+    owned = write.owner is not None
+    run = Run(
+        ns=write.ns, id=write.id, workflow=write.workflow, version=write.version,
+        status="running" if owned else "pending", reason="", generation=1, epoch=int(owned),
+        seq=1, owner=write.owner, wake_at=write.wake_at, inbox_seq=0, inbox_read=0, cancel=0,
+        strikes=0, input_digest=write.input_digest, created_at=write.event.at,
+        updated_at=write.event.at, closed_at=None,
+    )  # fmt: skip
+    tables.put_run(run)
+    tables.add_event(key, write.event)
+    return Outcome(True, run)
+
+
+def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
+    key = (write.ns, write.run)
+    run = tables.runs.get(key)
+    if run is None or not _may_advance(run, write, now):
+        return Outcome(False, run)
+    changed = run._replace(
+        status=write.status,
+        reason=write.reason,
+        seq=run.seq + len(write.events),
+        owner=write.owner,
+        wake_at=write.wake_at,
+        inbox_read=run.inbox_read if write.inbox_read is None else write.inbox_read,
+        cancel=CANCEL_DELIVERED if write.takes_cancel else run.cancel,
+        strikes=0 if write.events else run.strikes,
+        updated_at=write.at,
+        closed_at=write.at if write.status in CLOSED else None,
+    )
+    tables.put_run(changed)
+    for event in write.events:
+        tables.add_event(key, event)
+    return Outcome(True, None, changed.inbox_seq, changed.cancel)
+
+
+def _may_advance(run: Run, write: Advance, now: int) -> bool:
+    return (
+        run.status == "running"
+        and run.epoch == write.epoch
+        and run.seq == write.seq
+        and (run.cancel != CANCEL_REQUESTED or write.takes_cancel)
+        and (write.inbox_seq is None or run.inbox_seq == write.inbox_seq)
+        and now >= write.not_before
+    )
+
+
+def _put(tables: Tables, write: Put, now: int) -> Outcome:
+    key = (write.ns, write.run)
+    run = tables.runs.get(key)
+    if run is None:
+        return Outcome(False)
+    if write.message.id in tables.inbox[key]:
+        return Outcome(False, run, count=1)
+    if run.status in CLOSED or (write.cancels and run.cancel):
+        return Outcome(False, run)
+    place = run.inbox_seq + 1
+    changed = run._replace(
+        inbox_seq=place,
+        cancel=CANCEL_REQUESTED if write.cancels else run.cancel,
+        wake_at=now if run.status == "waiting" else run.wake_at,
+    )
+    tables.put_run(changed)
+    tables.put_message(key, write.message._replace(n=place))
+    return Outcome(True, changed)
+
+
+def _move(tables: Tables, write: Move, now: int) -> Outcome:
+    key = (write.ns, write.run)
+    run = tables.runs.get(key)
+    if run is None or run.status not in write.origins:
+        return Outcome(False, run)
+    if write.seq is not None and run.seq != write.seq:
+        return Outcome(False, run)
+    changed = run._replace(
+        status=write.status,
+        reason=write.reason,
+        seq=run.seq + 1,
+        epoch=run.epoch + 1,
+        generation=run.generation + int(write.reopens),
+        owner=None,
+        wake_at=write.wake_at,
+        strikes=0,
+        updated_at=write.event.at,
+        closed_at=write.event.at if write.status in CLOSED else None,
+    )
+    tables.put_run(changed)
+    event = write.event._replace(
+        seq=changed.seq, epoch=changed.epoch, generation=changed.generation,
+        at=max(write.event.at, tables.events[key][-1].at),
+    )  # fmt: skip
+    tables.add_event(key, event)
+    for seq in write.supersedes:
+        tables.supersede(key, seq, changed.seq)
+    return Outcome(True, changed)
+
+
+def _renew(tables: Tables, write: Renew, now: int) -> Outcome:
+    fresh = write.worker not in tables.workers
+    tables.put_worker(write.worker, now + write.lease)
+    return Outcome(True, count=int(fresh))
+
+
+def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
+    if not write.known_dead and tables.workers.get(write.worker, 0) > now:
+        return Outcome(False)
+    tables.drop_worker(write.worker)
+    held = [run for run in tables.runs.values() if run.owner == write.worker]
+    for run in held:
+        tables.put_run(
+            run._replace(status="waiting", owner=None, wake_at=now, strikes=run.strikes + 1)
+        )
+    return Outcome(True, count=len(held))
+
+
+def _retire(tables: Tables, write: Retire, now: int) -> Outcome:
+    if any(run.owner == write.worker for run in tables.runs.values()):
+        return Outcome(False)
+    tables.drop_worker(write.worker)
+    return Outcome(True)
+
+
+def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
+    old = [
+        run
+        for run in tables.runs.values()
+        if run.ns == write.ns and run.closed_at is not None and run.closed_at < write.before
+    ]
+    old.sort(key=lambda run: (run.closed_at or 0, run.id))
+    for run in old[: write.limit]:
+        tables.drop_run((run.ns, run.id))
+    return Outcome(True, count=len(old[: write.limit]))
+
+
+_APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
+    Create: _create,
+    Advance: _advance,
+    Put: _put,
+    Move: _move,
+    Renew: _renew,
+    Reap: _reap,
+    Retire: _retire,
+    Prune: _prune,
+}

@@ -1,0 +1,38 @@
+"""Which notices an applied write gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Advance, Create, Move, Notice, Outcome, Put, Reap, Write
+
+
+def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Notice]:
+    """Return what listeners of this process should hear about the applied writes."""
+    heard: list[Notice] = []
+    for write, outcome in zip(batch, outcomes, strict=True):
+        if outcome.applied and (notice := _notice(write, outcome)) is not None:
+            heard.append(notice)
+    return heard
+
+
+def _notice(write: Write, outcome: Outcome) -> Notice | None:
+    match write:
+        case Advance():
+            what = "closed" if write.status in CLOSED else "events"
+            last = write.events[-1] if write.events else None
+            closing = last if what == "closed" else None
+            return Notice(write.ns, write.run, what, closing, write.seq + len(write.events))
+        case Create():
+            return Notice(write.ns, write.id, "events" if write.owner else "ready", None, 1)
+        case Put():
+            return Notice(write.ns, write.run, "mail")
+        case Move():
+            what = "closed" if write.status in CLOSED else "moved"
+            seq = outcome.run.seq if outcome.run else 0
+            return Notice(write.ns, write.run, what, write.event, seq)
+        case Reap():
+            return Notice(what="ready") if outcome.count else None
+        case _:
+            return None

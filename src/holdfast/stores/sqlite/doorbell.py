@@ -1,0 +1,130 @@
+"""Who is alive on this file, and how to wake them.
+
+Each listening process holds `flock` on a file of its own in `<file>-workers/` for life, so a dead
+one is known at once. The file names a Unix datagram socket; a byte sent there is a hint to look.
+Workers are rung when work or mail may have come for them, clients on every change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+WORKER, CLIENT = "w", "c"
+
+
+class Doorbell:
+    """One process's bell: its lock file and its socket, for as long as it is open."""
+
+    def __init__(self, folder: Path, name: str, kind: str) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._path = folder / name
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        self.address = _address(name)
+        self.socket.bind(_wire(self.address))
+        # Locked and written before it has its name: nobody sees half a bell.
+        draft = folder / f".{name}"
+        self._lock = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.write(self._lock, f"{kind}{self.address}".encode())
+        draft.rename(self._path)
+
+    def silence(self) -> None:
+        """Read away what was rung."""
+        with contextlib.suppress(BlockingIOError):
+            while self.socket.recv(16):
+                pass
+
+    def close(self) -> None:
+        """Take the bell down."""
+        self._path.unlink(missing_ok=True)
+        self.socket.close()
+        os.close(self._lock)
+        if not self.address.startswith("@"):
+            Path(self.address).unlink(missing_ok=True)
+
+
+class Street:
+    """The bells of all processes on one file, as seen from one of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = -1
+        self._bells: list[tuple[str, str]] = []
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self.own: set[str] = set()
+
+    def ring(self, kinds: Iterable[str]) -> None:
+        """Wake the other processes of these kinds; a bell that cannot be rung is passed over."""
+        for kind, address in self._others():
+            if kind in kinds:
+                with contextlib.suppress(OSError):
+                    self._sender.sendto(b"!", _wire(address))
+
+    def is_dead(self, name: str) -> bool:
+        """Tell whether the process of that name is gone for sure."""
+        if name in self.own:
+            return False
+        try:
+            file = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # It took its bell down, or never had one here: then only its lease can tell.
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(file)
+
+    def bury(self, name: str) -> None:
+        """Remove what a dead process left."""
+        (self._folder / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the sending socket."""
+        self._sender.close()
+
+    def _others(self) -> list[tuple[str, str]]:
+        try:
+            changed = os.stat(self._folder).st_mtime_ns
+        except FileNotFoundError:
+            return []
+        if changed != self._seen:
+            self._seen = changed
+            self._bells = [bell for bell in map(_read, self._folder.iterdir()) if bell[0]]
+        return [bell for bell in self._bells if bell[1] not in self.own]
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """Return a bell's kind and address, or two empty strings if there is none in this file."""
+    if path.name.startswith("."):
+        return "", ""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return "", ""
+    return text[:1], text[1:]
+
+
+def _address(name: str) -> str:
+    """Return a socket address short enough everywhere: abstract on Linux, else a temporary file."""
+    if sys.platform == "linux":
+        return f"@holdfast-{name}"
+    return str(Path(tempfile.gettempdir()) / f"holdfast-{name[:40]}.sock")
+
+
+def _wire(address: str) -> str:
+    return "\0" + address[1:] if address.startswith("@") else address
+
+

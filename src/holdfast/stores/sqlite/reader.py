@@ -1,0 +1,88 @@
+"""Reads: on a connection of their own, in a thread of their own, never in the way of writes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.writes import Claim, Filter, Page
+from holdfast.stores.sqlite.statements import queries
+
+SQL = queries()
+
+
+class Peek(NamedTuple):
+    """What a look at the queue found, without taking anything."""
+
+    claimable: bool
+    next_wake_at: int | None
+    mail: tuple[str, ...]
+    held: frozenset[str]
+    others: tuple[tuple[str, int], ...]
+    unregistered: tuple[str, ...]
+
+
+def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
+    """Look for claimable runs, mail, other workers, and what keeps this worker waiting."""
+    workflows = json.dumps(claim.workflows)
+    at = {"ns": claim.ns, "now": now, "workflows": workflows}
+    first = connection.execute(
+        SQL.claimable_runs, {**at, "suspects": claim.suspects, "limit": 1}
+    ).fetchone()
+    wake = connection.execute(SQL.next_wake_at, at).fetchone()
+    held = connection.execute(SQL.held_runs, (claim.worker,)).fetchall()
+    return Peek(
+        claimable=first is not None,
+        next_wake_at=wake[0] if wake else None,
+        mail=tuple(run for run, has_mail in held if has_mail),
+        held=frozenset(run for run, _ in held),
+        others=tuple(connection.execute(SQL.other_workers, (claim.worker,)).fetchall()),
+        unregistered=tuple(row[0] for row in connection.execute(SQL.unregistered_workflows, at)),
+    )
+
+
+def holds_runs(connection: sqlite3.Connection, worker: str) -> bool:
+    """Tell whether a worker holds any run."""
+    return bool(connection.execute(SQL.is_owner, (worker,)).fetchone()[0])
+
+
+def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loaded | None:
+    """Return the run with its living events and unread messages, as of one moment."""
+    connection.execute("BEGIN")
+    try:
+        row = connection.execute(SQL.run, (ns, run)).fetchone()
+        if row is None:
+            return None
+        found = Run._make(row)
+        events: Sequence[tuple[object, ...]] = ()
+        if found.seq > after:
+            events = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
+        mail: Sequence[tuple[object, ...]] = ()
+        if found.has_mail:
+            mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
+    finally:
+        connection.execute("COMMIT")
+    return Loaded(found, tuple(map(Event._make, events)), tuple(map(Message._make, mail)))
+
+
+def find(connection: sqlite3.Connection, filter: Filter, page: Page) -> list[Run]:
+    """Return runs, newest first."""
+    binds = {
+        "ns": filter.ns,
+        "statuses": json.dumps(filter.statuses) if filter.statuses else None,
+        "workflow": filter.workflow,
+        "id_prefix": filter.id_prefix,
+        "ids": json.dumps(filter.ids) if filter.ids else None,
+        "created_after": filter.created_after,
+        "before_at": page.before_at,
+        "before_id": page.before_id,
+        "limit": page.limit,
+    }
+    by_id = filter.ids and not filter.workflow and not filter.id_prefix and page.before_at is None
+    statement = SQL.find_runs_by_id if by_id else SQL.find_runs
+    rows = connection.execute(statement, binds).fetchall()
+    return list(map(Run._make, rows))[: page.limit]

@@ -1,0 +1,133 @@
+-- name: create_run
+INSERT INTO runs (
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at
+)
+VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL)
+ON CONFLICT DO NOTHING
+
+-- name: run
+SELECT * FROM runs WHERE ns = ? AND id = ?
+
+-- name: advance_run
+UPDATE runs
+SET seq = seq + ?, updated_at = ?, strikes = 0
+WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
+RETURNING inbox_seq, cancel
+
+-- name: settle_run
+UPDATE runs
+SET seq = seq + :count,
+    status = :status,
+    reason = :reason,
+    owner = :owner,
+    wake_at = :wake_at,
+    inbox_read = coalesce(:inbox_read, inbox_read),
+    cancel = iif(:takes_cancel, 2, cancel),
+    strikes = iif(:count, 0, strikes),
+    updated_at = :at,
+    closed_at = :closed_at
+WHERE ns = :ns AND id = :run
+    AND epoch = :epoch AND seq = :seq AND status = 'running'
+    AND (cancel <> 1 OR :takes_cancel)
+    AND (:inbox_seq IS NULL OR inbox_seq = :inbox_seq)
+    AND :not_before <= :now
+RETURNING inbox_seq, cancel
+
+-- name: put_in_run
+UPDATE runs
+SET inbox_seq = inbox_seq + 1,
+    cancel = iif(:cancels, 1, cancel),
+    wake_at = iif(status = 'waiting', :now, wake_at)
+WHERE ns = :ns AND id = :run
+    AND status NOT IN (SELECT value FROM json_each(:closed))
+    AND NOT (:cancels AND cancel <> 0)
+    AND NOT EXISTS (SELECT 1 FROM inbox WHERE ns = :ns AND run = :run AND id = :message)
+RETURNING *
+
+-- name: move_run
+UPDATE runs
+SET status = :status,
+    reason = :reason,
+    seq = seq + 1,
+    epoch = epoch + 1,
+    generation = generation + :reopens,
+    owner = NULL,
+    wake_at = :wake_at,
+    strikes = 0,
+    updated_at = :at,
+    closed_at = :closed_at
+WHERE ns = :ns AND id = :run
+    AND status IN (SELECT value FROM json_each(:origins))
+    AND (:seq IS NULL OR seq = :seq)
+RETURNING *
+
+-- name: claim_runs
+UPDATE runs
+SET status = 'running', owner = :worker, epoch = epoch + 1, updated_at = :now
+WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
+    AND status IN ('pending', 'waiting') AND wake_at <= :now
+RETURNING *
+
+-- name: claimable_runs
+SELECT id, strikes FROM runs INDEXED BY runs_claim
+WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
+    AND workflow IN (SELECT value FROM json_each(:workflows))
+    AND (strikes < 2 OR :suspects > 0)
+ORDER BY wake_at, id
+LIMIT :limit
+
+-- name: next_wake_at
+SELECT wake_at FROM runs INDEXED BY runs_claim
+WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at > :now
+    AND workflow IN (SELECT value FROM json_each(:workflows))
+ORDER BY wake_at
+LIMIT 1
+
+-- name: unregistered_workflows
+SELECT DISTINCT workflow FROM (
+    SELECT workflow FROM runs INDEXED BY runs_claim
+    WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
+    ORDER BY wake_at
+    LIMIT 1000
+)
+WHERE workflow NOT IN (SELECT value FROM json_each(:workflows))
+ORDER BY workflow
+
+-- name: held_runs
+SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ?
+
+-- name: is_owner
+SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ?)
+
+-- name: release_runs_of
+UPDATE runs
+SET status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1
+WHERE owner = :worker
+
+-- name: find_runs
+SELECT * FROM runs
+WHERE ns = :ns
+    AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
+    AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+    AND (:workflow = '' OR workflow = :workflow)
+    AND (:id_prefix = '' OR substr(id, 1, length(:id_prefix)) = :id_prefix)
+    AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+    AND created_at >= :created_after
+ORDER BY created_at DESC, id DESC
+LIMIT :limit
+
+-- name: find_runs_by_id
+SELECT * FROM runs
+WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
+    AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+ORDER BY created_at DESC, id DESC
+
+-- name: prunable_runs
+SELECT id FROM runs
+WHERE ns = ? AND closed_at < ?
+ORDER BY closed_at, id
+LIMIT ?
+
+-- name: delete_run
+DELETE FROM runs WHERE ns = ? AND id = ?

@@ -1,0 +1,203 @@
+"""A file that many processes may share.
+
+Writes go through the process's one `Writer`; reads have a connection and a thread of their own;
+`Street` and `Doorbell` tell who lives and wake them. All are opened in `open` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import time_ns
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from holdfast.errors import StoreUnavailable
+from holdfast.model.run import Loaded, Run
+from holdfast.model.writes import (
+    Claim,
+    Claimed,
+    Filter,
+    Notice,
+    Outcome,
+    Page,
+    Reap,
+    Write,
+)
+from holdfast.ports.store import Hear
+from holdfast.stores.notices import notices_of
+from holdfast.stores.sqlite import reader
+from holdfast.stores.sqlite.connection import connect, prepare
+from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
+from holdfast.stores.sqlite.statements import queries
+from holdfast.stores.sqlite.writer import Writer
+from holdfast.stores.sqlite.writes import apply, take
+
+T = TypeVar("T")
+SQL = queries()
+
+
+def wall_clock() -> int:
+    """Return microseconds since 1970."""
+    return time_ns() // 1_000
+
+
+class SqliteStore:
+    """Keeps runs in an SQLite file.
+
+    With `threaded=False` everything happens in the caller's thread and no bell is hung, so that a
+    test on a virtual clock can count every call.
+    """
+
+    def __init__(
+        self, path: str | Path, *, clock: Callable[[], int] = wall_clock, threaded: bool = True
+    ) -> None:
+        self.path = Path(path)
+        self._clock, self._threaded = clock, threaded
+        self._latest = 0
+        self._hearers: list[Hear] = []
+        self._bells: list[Doorbell] = []
+
+    async def open(self) -> None:
+        """Open the file, creating or migrating it. Raises `StoreVersion` or `StoreSettings`."""
+        prepare(self.path)
+        self._writer = Writer(self.path, self.now, threaded=self._threaded)
+        self._reads = connect(self.path, writes=False)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
+        self._street = Street(self.path.with_name(self.path.name + "-workers"))
+        self._writer.after_commit(self._ring)
+        marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
+        # A clock that was set back while nobody was looking does not move time back here.
+        self._latest = max(self._latest, marked[0] if marked else 0)
+
+    async def close(self) -> None:
+        """Finish the writes under way and let go of every file and thread."""
+        for bell in self._bells:
+            self._take_down(bell)
+        self._hearers.clear()
+        self._pool.shutdown()
+        self._reads.close()
+        await asyncio.to_thread(self._writer.close) if self._threaded else self._writer.close()
+        self._street.close()
+
+    def now(self) -> int:
+        """Return the clock, which never goes back."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions this process has committed: one fdatasync each."""
+        return self._writer.transactions
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Carry out the batch with whatever else is ready, in one transaction."""
+
+        def work(connection: sqlite3.Connection, now: int) -> tuple[list[Outcome], list[Notice]]:
+            outcomes = [apply(connection, write, now) for write in batch]
+            return outcomes, notices_of(batch, outcomes)
+
+        outcomes, _ = await self._writer.do(work, self._tell)
+        for write, outcome in zip(batch, outcomes, strict=True):
+            if type(write) is Reap and outcome.applied:
+                self._street.bury(write.worker)
+        return outcomes
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Look first, on the reading side; write only if there is something to take."""
+        now = self.now()
+        seen = await self._read(lambda reads: reader.peek(reads, claim, now))
+        taken: tuple[Run, ...] = ()
+        if seen.claimable and claim.limit > 0:
+
+            def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+                return take(connection, claim, now), []
+
+            taken, _ = await self._writer.do(work)
+        return Claimed(
+            runs=taken,
+            mail=seen.mail,
+            held=seen.held | {run.id for run in taken},
+            dead=await self._dead(seen.others, now),
+            unregistered=seen.unregistered,
+            next_wake_at=seen.next_wake_at,
+        )
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return the run with its living events and unread messages, as of one moment."""
+        return await self._read(lambda reads: reader.load(reads, ns, run, after))
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        return await self._read(lambda reads: reader.find(reads, filter, page))
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Call `hear` after each commit here, and when another process rings."""
+        self._hearers.append(hear)
+        bell = self._hang(hear, worker) if self._threaded else None
+
+        def stop() -> None:
+            if hear in self._hearers:
+                self._hearers.remove(hear)
+            if bell in self._bells:
+                self._take_down(bell)
+
+        return stop
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if not self._threaded:
+                await asyncio.sleep(0)
+                return work(self._reads)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, work, self._reads)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
+
+    async def _dead(
+        self, others: tuple[tuple[str, int], ...], now: int
+    ) -> tuple[tuple[str, bool], ...]:
+        dead = [(name, True) for name, _ in others if self._street.is_dead(name)]
+        buried = {name for name, _ in dead}
+        for name, lease_until in others:
+            if lease_until <= now and name not in buried:
+                # A worker that holds nothing does not renew: only holders are missed.
+                if await self._read(lambda reads, name=name: reader.holds_runs(reads, name)):
+                    dead.append((name, False))
+        return tuple(dead)
+
+    def _hang(self, hear: Hear, worker: str) -> Doorbell:
+        kind = WORKER if worker else CLIENT
+        bell = Doorbell(
+            self.path.with_name(self.path.name + "-workers"), worker or uuid4().hex, kind
+        )
+        self._street.own.update({bell.address, worker})
+        self._bells.append(bell)
+
+        def rung() -> None:
+            bell.silence()
+            hear([Notice()])
+
+        asyncio.get_running_loop().add_reader(bell.socket, rung)
+        return bell
+
+    def _take_down(self, bell: Doorbell) -> None:
+        asyncio.get_running_loop().remove_reader(bell.socket)
+        self._bells = [other for other in self._bells if other is not bell]
+        bell.close()
+
+    def _tell(self, result: tuple[object, list[Notice]]) -> None:
+        if result[1]:
+            for hear in tuple(self._hearers):
+                hear(result[1])
+
+    def _ring(self, results: Sequence[tuple[object, list[Notice]]]) -> None:
+        """Wake other processes, once a group, in the writer's thread."""
+        told = [notice for _, notices in results for notice in notices]
+        if not told or not self._threaded:
+            return
+        for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
+        self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))

@@ -1,0 +1,204 @@
+"""One writer for all writes of a process: group commit under a file lock.
+
+The writer takes everything that became ready while its previous commit was on its way and writes
+it as one transaction: turns of many runs, starts, signals, claims and renewals. It never waits to
+gather more. `flock` on `<file>-lock` makes waiting between processes fair, and keeps checkpoints
+and writes of two processes apart. When a group fails it is rolled back and written one by one, so
+that one bad write cannot take others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.stores.sqlite.connection import connect, migrate
+
+Work = Callable[[sqlite3.Connection, int], Any]
+BUSY_TRIES = 6
+"""Times the busy time-out of 5 s: only a process that ignores our lock can make us wait."""
+
+
+class Job:
+    """Work for the writer, and where its result goes."""
+
+    __slots__ = ("done", "error", "future", "loop", "result", "work")
+
+    def __init__(
+        self,
+        work: Work,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        done: Callable[[Any], None] | None,
+    ) -> None:
+        self.work, self.loop, self.future, self.done = work, loop, future, done
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class FileLock:
+    """An exclusive `flock` on a file, between processes and between stores of one process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+class Writer:
+    """Owns the one writing connection. With `threaded=False` it writes in the caller's thread."""
+
+    def __init__(self, path: Path, clock: Callable[[], int], *, threaded: bool = True) -> None:
+        self._clock = clock
+        self._lock = FileLock(path.with_name(path.name + "-lock"))
+        with self._lock:
+            self._connection = connect(path, writes=True)
+            migrate(self._connection)
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
+        self._threaded = threaded
+        self._after_commit: Callable[[Sequence[Any]], None] = lambda _: None
+        self.transactions = 0
+        if threaded:
+            self._thread.start()
+
+    def after_commit(self, call: Callable[[Sequence[Any]], None]) -> None:
+        """Have `call` get each committed group's results, in the writer's thread."""
+        self._after_commit = call
+
+    async def do(self, work: Work, done: Callable[[Any], None] | None = None) -> Any:
+        """Run `work` in a transaction; return its result once that is durable.
+
+        `done` is called in this loop right before the result is there.
+        """
+        loop = asyncio.get_running_loop()
+        job = Job(work, loop, loop.create_future(), done)
+        if self._threaded:
+            self._jobs.put(job)
+        else:
+            self._commit([job])
+            _resolve([job])
+        return await job.future
+
+    def close(self) -> None:
+        """Finish what was given, then close the connection under the lock."""
+        if self._threaded:
+            self._jobs.put(None)
+            self._thread.join()
+        with self._lock:
+            self._connection.close()
+        self._lock.close()
+
+    def _serve(self) -> None:
+        stopping = False
+        while not stopping:
+            group, stopping = self._next_group()
+            if group:
+                self._commit(group)
+                _deliver(group)
+
+    def _next_group(self) -> tuple[list[Job], bool]:
+        first = self._jobs.get()
+        if first is None:
+            return [], True
+        group = [first]
+        try:
+            while (job := self._jobs.get_nowait()) is not None:
+                group.append(job)
+        except Empty:
+            return group, False
+        return group, True
+
+    def _commit(self, group: list[Job]) -> None:
+        try:
+            with self._lock, self._transaction():
+                now = self._clock()
+                for job in group:
+                    job.result = job.work(self._connection, now)
+        except OutcomeUnknown as error:
+            for job in group:
+                job.error = error
+        except Exception as error:  # noqa: BLE001 - told to whoever gave the job
+            if len(group) > 1:
+                for job in group:
+                    self._commit([job])
+            else:
+                group[0].error = _translated(error)
+        else:
+            self._after_commit([job.result for job in group])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._begin()
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self.transactions += 1
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise OutcomeUnknown(f"The commit failed: {error}. Read again.") from error
+
+    def _begin(self) -> None:
+        for attempt in range(1, BUSY_TRIES + 1):
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if attempt == BUSY_TRIES or "locked" not in str(error):
+                    raise
+            else:
+                return
+
+
+def _deliver(group: list[Job]) -> None:
+    """Hand the results over in the loops that asked, one wake-up a loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in group:
+        loops.setdefault(job.loop, []).append(job)
+    for loop, jobs in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, jobs)
+        except RuntimeError:  # that loop was closed: nobody waits any more
+            continue
+
+
+def _resolve(jobs: list[Job]) -> None:
+    for job in jobs:
+        if job.error is None and job.done is not None:
+            job.done(job.result)
+        if job.future.done():
+            continue
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)
+
+
+def _translated(error: Exception) -> Exception:
+    """Turn the driver's errors into ours; everything else is a bug and stays what it is."""
+    if isinstance(error, sqlite3.Error | OSError):
+        translated = StoreUnavailable(f"Nothing was written: {error}. Try again.")
+        translated.__cause__ = error
+        return translated
+    return error

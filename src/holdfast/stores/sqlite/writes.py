@@ -1,0 +1,243 @@
+"""Each guarded write as statements. Bind, run, map: the rules are in the kernel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from sqlite3 import Connection
+from typing import Any
+
+from holdfast.model.events import Event
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import (
+    Advance,
+    Claim,
+    Create,
+    Move,
+    Outcome,
+    Prune,
+    Put,
+    Reap,
+    Renew,
+    Retire,
+    Write,
+)
+from holdfast.stores.sqlite.statements import queries
+
+SQL = queries()
+CLOSED_JSON = json.dumps(sorted(CLOSED))
+
+
+def apply(connection: Connection, write: Write, now: int) -> Outcome:
+    """Carry out one write inside the open transaction, or change nothing and say so."""
+    return _APPLY[type(write)](connection, write, now)
+
+
+def read_run(connection: Connection, ns: str, run: str) -> Run | None:
+    """Return a run's row."""
+    row = connection.execute(SQL.run, (ns, run)).fetchone()
+    return None if row is None else Run._make(row)
+
+
+def event_row(ns: str, run: str, event: Event) -> tuple[object, ...]:
+    """Return an event in the order of the table's columns."""
+    kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, _ = event
+    return (ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload)
+
+
+def _create(connection: Connection, write: Create, now: int) -> Outcome:
+    event = write.event
+    status = "running" if write.owner else "pending"
+    added = connection.execute(
+        SQL.create_run,
+        (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
+         write.wake_at, write.input_digest, event.at, event.at),
+    ).rowcount  # fmt: skip
+    if added != 1:
+        return Outcome(False, read_run(connection, write.ns, write.id))
+    connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
+    run = Run(
+        write.ns, write.id, write.workflow, write.version, "running" if write.owner else "pending",
+        "", 1, event.epoch, 1, write.owner, write.wake_at, 0, 0, 0, 0, write.input_digest,
+        event.at, event.at, None,
+    )  # fmt: skip
+    return Outcome(True, run)
+
+
+def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
+    row = _settle(connection, write, now) if _settles(write) else _go_on(connection, write)
+    if row is None:
+        return Outcome(False, read_run(connection, write.ns, write.run))
+    events = write.events
+    if len(events) == 1:
+        connection.execute(SQL.add_event, event_row(write.ns, write.run, events[0]))
+    elif events:
+        rows = [event_row(write.ns, write.run, event) for event in events]
+        connection.executemany(SQL.add_event, rows)
+    return Outcome(True, None, row[0], row[1])
+
+
+def _settles(write: Advance) -> bool:
+    """Tell whether more changes than the history: status, inbox, wake-up time, a fired timer."""
+    return (
+        write.status != "running"
+        or write.inbox_read is not None
+        or write.not_before > 0
+        or write.takes_cancel
+    )
+
+
+def _go_on(connection: Connection, write: Advance) -> Any:
+    return connection.execute(
+        SQL.advance_run,
+        (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq),
+    ).fetchone()
+
+
+def _settle(connection: Connection, write: Advance, now: int) -> Any:
+    return connection.execute(
+        SQL.settle_run,
+        {
+            "count": len(write.events),
+            "status": write.status,
+            "reason": write.reason,
+            "owner": write.owner,
+            "wake_at": write.wake_at,
+            "inbox_read": write.inbox_read,
+            "takes_cancel": write.takes_cancel,
+            "at": write.at,
+            "closed_at": write.at if write.status in CLOSED else None,
+            "ns": write.ns,
+            "run": write.run,
+            "epoch": write.epoch,
+            "seq": write.seq,
+            "inbox_seq": write.inbox_seq,
+            "not_before": write.not_before,
+            "now": now,
+        },
+    ).fetchone()
+
+
+def _put(connection: Connection, write: Put, now: int) -> Outcome:
+    ns, run, message = write.ns, write.run, write.message
+    row = connection.execute(
+        SQL.put_in_run,
+        {"ns": ns, "run": run, "message": message.id, "cancels": write.cancels, "now": now,
+         "closed": CLOSED_JSON},
+    ).fetchone()  # fmt: skip
+    if row is None:
+        known = connection.execute(SQL.is_message, (ns, run, message.id)).fetchone()[0]
+        return Outcome(False, read_run(connection, ns, run), count=known)
+    changed = Run._make(row)
+    connection.execute(
+        SQL.add_message,
+        (ns, run, message.id, changed.inbox_seq, message.kind, message.name, message.payload,
+         message.at),
+    )  # fmt: skip
+    return Outcome(True, changed)
+
+
+def _move(connection: Connection, write: Move, now: int) -> Outcome:
+    ns, run, event = write.ns, write.run, write.event
+    row = connection.execute(
+        SQL.move_run,
+        {
+            "ns": ns,
+            "run": run,
+            "status": write.status,
+            "reason": write.reason,
+            "reopens": write.reopens,
+            "wake_at": write.wake_at,
+            "at": event.at,
+            "closed_at": event.at if write.status in CLOSED else None,
+            "origins": json.dumps(sorted(write.origins)),
+            "seq": write.seq,
+        },
+    ).fetchone()
+    if row is None:
+        return Outcome(False, read_run(connection, ns, run))
+    changed = Run._make(row)
+    last = connection.execute(SQL.last_event_at, (ns, run)).fetchone()[0]
+    numbered = event._replace(
+        seq=changed.seq,
+        epoch=changed.epoch,
+        generation=changed.generation,
+        at=max(event.at, last),
+    )
+    connection.execute(SQL.add_event, event_row(ns, run, numbered))
+    if write.supersedes:
+        seqs = json.dumps(write.supersedes)
+        connection.execute(
+            SQL.supersede_events, {"by": changed.seq, "ns": ns, "run": run, "seqs": seqs}
+        )
+    return Outcome(True, changed)
+
+
+def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
+    known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
+    connection.execute(
+        SQL.renew_worker,
+        {"worker": write.worker, "lease_until": now + write.lease, "now": now,
+         "address": write.address, "info": write.info},
+    )  # fmt: skip
+    connection.execute(SQL.put_meta, ("clock", now))
+    return Outcome(True, count=1 - known)
+
+
+def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
+    known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
+    gone = connection.execute(
+        SQL.delete_dead_worker,
+        {"worker": write.worker, "known_dead": write.known_dead, "now": now},
+    ).rowcount
+    if known and not gone:
+        return Outcome(False)
+    freed = connection.execute(SQL.release_runs_of, {"worker": write.worker, "now": now}).rowcount
+    return Outcome(True, count=freed)
+
+
+def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
+    held = connection.execute(SQL.is_owner, (write.worker,)).fetchone()[0]
+    connection.execute(SQL.retire_worker, {"worker": write.worker})
+    return Outcome(not held)
+
+
+def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
+    old = connection.execute(SQL.prunable_runs, (write.ns, write.before, write.limit)).fetchall()
+    for (run,) in old:
+        for statement in (SQL.delete_events, SQL.delete_inbox, SQL.delete_run):
+            connection.execute(statement, (write.ns, run))
+    return Outcome(True, count=len(old))
+
+
+_APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
+    Create: _create,
+    Advance: _advance,
+    Put: _put,
+    Move: _move,
+    Renew: _renew,
+    Reap: _reap,
+    Retire: _retire,
+    Prune: _prune,
+}
+
+
+def take(connection: Connection, claim: Claim, now: int) -> tuple[Run, ...]:
+    """Claim due runs and extend the claimer's lease, inside the open transaction."""
+    workflows = json.dumps(claim.workflows)
+    found = connection.execute(
+        SQL.claimable_runs,
+        {"ns": claim.ns, "now": now, "workflows": workflows, "suspects": claim.suspects,
+         "limit": claim.limit},
+    ).fetchall()  # fmt: skip
+    suspects = [run for run, strikes in found if strikes >= 2][claim.suspects :]
+    ids = [run for run, _ in found if run not in suspects]
+    if not ids:
+        return ()
+    _renew(connection, Renew(claim.worker, claim.lease), now)
+    rows = connection.execute(
+        SQL.claim_runs, {"ns": claim.ns, "worker": claim.worker, "now": now, "ids": json.dumps(ids)}
+    ).fetchall()
+    order = {run: place for place, run in enumerate(ids)}
+    return tuple(sorted(map(Run._make, rows), key=lambda run: order[run.id]))
