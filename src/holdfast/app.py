@@ -36,7 +36,7 @@ class App:
     """What a worker can run, and the door to it: `async with app.open(url) as client`."""
 
     def __init__(self, name: str, *, namespace: str = "default") -> None:
-        check_name(name, "App")
+        check_name(name, "App name")
         check_name(namespace, "Namespace")
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}

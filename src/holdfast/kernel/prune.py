@@ -13,4 +13,4 @@ def decide(command: PruneRuns) -> Prune:
 
 def read(command: PruneRuns, outcome: Outcome) -> int:
     """Return how many runs were deleted."""
-    return outcome.count
+    return outcome.total

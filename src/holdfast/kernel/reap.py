@@ -13,4 +13,4 @@ def decide(command: ReapLeases) -> Reap:
 
 def read(command: ReapLeases, outcome: Outcome) -> int:
     """Return how many runs became claimable."""
-    return outcome.count
+    return outcome.total

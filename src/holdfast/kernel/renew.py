@@ -13,4 +13,4 @@ def decide(command: RenewLease) -> Renew:
 
 def read(command: RenewLease, outcome: Outcome) -> bool:
     """Tell whether the lease had been reaped meanwhile: False means it began anew."""
-    return outcome.count == 0
+    return outcome.total == 0

@@ -21,6 +21,6 @@ def read(command: SignalRun, outcome: Outcome) -> bool:
     """Tell whether the signal is new. Raises `RunNotFound` or `RunClosed`."""
     if outcome.applied:
         return True
-    if outcome.run is None or (outcome.run.status in CLOSED and not outcome.count):
+    if outcome.run is None or (outcome.run.status in CLOSED and not outcome.total):
         raise not_open(command.run, outcome)
     return False

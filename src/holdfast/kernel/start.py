@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import RunConflict
+from holdfast.errors import RunConflict, StoreError
 from holdfast.model.commands import StartRun
 from holdfast.model.events import Event
 from holdfast.model.run import Run
@@ -28,7 +28,8 @@ def decide(command: StartRun) -> Create:
 def read(command: StartRun, outcome: Outcome) -> Run:
     """Return the run, new or found. Raises `RunConflict` if the found one is of other work."""
     run = outcome.run
-    assert run is not None, "a Create answers with the row"
+    if run is None:
+        raise StoreError("A store answered a start without the run's row. Report this as a bug.")
     if run.workflow != command.workflow:
         raise RunConflict(run=command.id, differs=f"workflow ({run.workflow})")
     if run.input_digest != command.input_digest:

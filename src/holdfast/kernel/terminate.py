@@ -25,7 +25,5 @@ def decide(command: TerminateRun) -> Move:
 def read(command: TerminateRun, outcome: Outcome) -> Run:
     """Return the closed run. Raises `RunNotFound` or `RunClosed`."""
     if not outcome.applied or outcome.run is None:
-        raise illegal(
-            command.run, outcome, command="terminate", allowed=movable_to("terminated")
-        )
+        raise illegal(command.run, outcome, command="terminate", allowed=movable_to("terminated"))
     return outcome.run

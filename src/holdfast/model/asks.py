@@ -33,6 +33,6 @@ class Ended(NamedTuple):
 class Turn:
     """What changed between two moments at which nothing in a body was ready."""
 
-    asks: list[StepAsk] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
+    asks: list[StepAsk] = field(default_factory=list[StepAsk])
+    dropped: list[str] = field(default_factory=list[str])
     ended: Ended | None = None

@@ -22,7 +22,7 @@ _CLOSING: frozenset[RunStatus] = frozenset(
 
 RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running", "paused", "quarantined", "terminated"}),
-    "running": frozenset({"waiting", "paused", "blocked", "terminated"}) | _CLOSING,
+    "running": frozenset[RunStatus]({"waiting", "paused", "blocked", "terminated"}) | _CLOSING,
     "waiting": frozenset({"running", "paused", "quarantined", "terminated"}),
     "paused": frozenset({"pending", "terminated"}),
     "blocked": frozenset({"pending", "terminated"}),

@@ -153,7 +153,7 @@ class Outcome(NamedTuple):
     run: Run | None = None
     inbox_seq: int = 0
     cancel: int = 0
-    count: int = 0
+    total: int = 0
 
 
 class Notice(NamedTuple):

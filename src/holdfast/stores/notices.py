@@ -21,6 +21,8 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
     match write:
         case Advance():
             what = "closed" if write.status in CLOSED else "events"
+            if write.status == "waiting" and write.wake_at is not None:
+                what = "ready"
             last = write.events[-1] if write.events else None
             closing = last if what == "closed" else None
             return Notice(write.ns, write.run, what, closing, write.seq + len(write.events))
@@ -33,6 +35,6 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
             seq = outcome.run.seq if outcome.run else 0
             return Notice(write.ns, write.run, what, write.event, seq)
         case Reap():
-            return Notice(what="ready") if outcome.count else None
+            return Notice(what="ready") if outcome.total else None
         case _:
             return None

@@ -23,17 +23,18 @@ RESERVED = "/#[]"
 def name_of(function: object, kind: Kind, given: str | None) -> str:
     """Return the name to register `function` under. Raises `BadDefinition`."""
     name = given if given is not None else getattr(function, "__name__", None)
-    if not isinstance(name, str):
+    if name is None:
         raise BadDefinition(
             what=f"{described(function)} has no name of its own",
             hint=f'Give it one: @app.{kind}(name="...").',
         )
-    check_name(name, kind.capitalize())
-    return name
+    return check_name(name, f"{kind.capitalize()} name")
 
 
-def check_name(name: str, what: str) -> None:
-    """Refuse a name that cannot be stored or would make keys ambiguous."""
+def check_name(name: object, what: str) -> str:
+    """Return `name`, unless it cannot be stored or would make keys ambiguous."""
+    if not isinstance(name, str):
+        raise BadDefinition(what=f"{what} {name!r} is no text", hint='Write it as "...".')
     bad = next((mark for mark in RESERVED if mark in name), None)
     if bad is not None:
         problem = f"contains {bad!r}"
@@ -42,9 +43,9 @@ def check_name(name: str, what: str) -> None:
     elif not name.isprintable():
         problem = "contains unprintable characters"
     else:
-        return
+        return name
     raise BadDefinition(
-        what=f"{what} name {name[:60]!r} {problem}",
+        what=f"{what} {name[:60]!r} {problem}",
         hint=f"Use 1 to {LONGEST_NAME} printable characters without / # [ ].",
     )
 
@@ -81,6 +82,8 @@ def _called(function: Any) -> Any:
 
 def _fault_of(function: Any, kind: Kind) -> tuple[str, str] | None:
     called = _called(function)
+    if hasattr(function, "plain"):
+        return "is registered already", f"Register its bare function: app.{kind}(it.plain)."
     if not callable(function) or inspect.isclass(function):
         return f"is no function and cannot be a {kind}", f"Put @app.{kind} on a function."
     if getattr(called, "__name__", "") == "<lambda>":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import BadDefinition
-from holdfast.fronts.function.naming import check_function, name_of
+from holdfast.fronts.function.naming import check_function, check_name, name_of
 from holdfast.machine import current
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class Workflow(Generic[P, R]):
         version: str = "",
     ) -> None:
         check_function(function, "workflow")
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self.name = name_of(function, "workflow", name)
+        if version:
+            check_name(version, "Version")
         self.version = version
         self.function = function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the bare function, for unit tests: its steps are plain calls too."""
         if current() is not None:
             raise BadDefinition(
@@ -49,7 +51,7 @@ class Workflow(Generic[P, R]):
                     f"write `await {self.function.__name__}.plain(...)`."
                 ),
             )
-        return self.function(*args, **kwargs)
+        return await self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"

@@ -121,9 +121,7 @@ class MemoryStore:
         owners = {run.owner for run in self._tables.runs.values() if run.owner}
         leases = self._tables.workers
         return tuple(
-            (owner, False)
-            for owner in sorted(owners - {me})
-            if leases.get(owner, 0) <= now
+            (owner, False) for owner in sorted(owners - {me}) if leases.get(owner, 0) <= now
         )
 
     def _tell(self, heard: list[Notice]) -> None:
@@ -157,4 +155,3 @@ def _matches(run: Run, filter: Filter) -> bool:
         and run.created_at >= filter.created_after
         and (not filter.ids or run.id in filter.ids)
     )
-

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 
@@ -22,7 +23,7 @@ class Tables:
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None]:
         """Keep every change made inside, or none if it raises."""
         self._undo.clear()
         try:
@@ -55,7 +56,10 @@ class Tables:
     def add_event(self, key: RunKey, event: Event) -> None:
         """Append one event; its number must be the next."""
         events = self.events[key]
-        assert event.seq == len(events) + 1, "history is numbered without gaps"
+        if event.seq != len(events) + 1:
+            raise StoreError(
+                f"Event {event.seq} cannot follow {len(events)}. Report this as a bug."
+            )
         events.append(event)
         self._undo.append(events.pop)
 

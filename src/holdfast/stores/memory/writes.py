@@ -84,7 +84,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
     if run is None:
         return Outcome(False)
     if write.message.id in tables.inbox[key]:
-        return Outcome(False, run, count=1)
+        return Outcome(False, run, total=1)
     if run.status in CLOSED or (write.cancels and run.cancel):
         return Outcome(False, run)
     place = run.inbox_seq + 1
@@ -131,7 +131,7 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
 def _renew(tables: Tables, write: Renew, now: int) -> Outcome:
     fresh = write.worker not in tables.workers
     tables.put_worker(write.worker, now + write.lease)
-    return Outcome(True, count=int(fresh))
+    return Outcome(True, total=int(fresh))
 
 
 def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
@@ -143,7 +143,7 @@ def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
         tables.put_run(
             run._replace(status="waiting", owner=None, wake_at=now, strikes=run.strikes + 1)
         )
-    return Outcome(True, count=len(held))
+    return Outcome(True, total=len(held))
 
 
 def _retire(tables: Tables, write: Retire, now: int) -> Outcome:
@@ -162,7 +162,7 @@ def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
     old.sort(key=lambda run: (run.closed_at or 0, run.id))
     for run in old[: write.limit]:
         tables.drop_run((run.ns, run.id))
-    return Outcome(True, count=len(old[: write.limit]))
+    return Outcome(True, total=len(old[: write.limit]))
 
 
 _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {

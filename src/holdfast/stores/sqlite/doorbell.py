@@ -126,5 +126,3 @@ def _address(name: str) -> str:
 
 def _wire(address: str) -> str:
     return "\0" + address[1:] if address.startswith("@") else address
-
-

@@ -45,9 +45,9 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
     )
 
 
-def holds_runs(connection: sqlite3.Connection, worker: str) -> bool:
-    """Tell whether a worker holds any run."""
-    return bool(connection.execute(SQL.is_owner, (worker,)).fetchone()[0])
+def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]:
+    """Return those of `workers` that hold a run."""
+    return [w for w in workers if connection.execute(SQL.is_owner, (w,)).fetchone()[0]]
 
 
 def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loaded | None:

@@ -14,11 +14,14 @@ def parse_queries(text: str) -> dict[str, str]:
     return {name.strip(): body.strip() for name, _, body in named}
 
 
+PACKAGE = "holdfast.stores.sqlite"
+
+
 @cache
 def queries() -> SimpleNamespace:
     """Return every statement as an attribute of its name."""
     found: dict[str, str] = {}
-    for file in sorted(files(__package__).joinpath("sql").iterdir(), key=lambda f: f.name):
+    for file in sorted(files(PACKAGE).joinpath("sql").iterdir(), key=lambda f: f.name):
         found.update(parse_queries(file.read_text(encoding="utf-8")))
     return SimpleNamespace(**found)
 
@@ -26,6 +29,6 @@ def queries() -> SimpleNamespace:
 @cache
 def migrations() -> tuple[str, ...]:
     """Return the migration scripts, in order; the n-th makes schema version n."""
-    folder = files(__package__).joinpath("migrations")
+    folder = files(PACKAGE).joinpath("migrations")
     scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple(script.read_text(encoding="utf-8") for script in scripts)

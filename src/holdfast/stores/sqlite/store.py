@@ -100,7 +100,7 @@ class SqliteStore:
             outcomes = [apply(connection, write, now) for write in batch]
             return outcomes, notices_of(batch, outcomes)
 
-        outcomes, _ = await self._writer.do(work, self._tell)
+        outcomes: list[Outcome] = (await self._writer.do(work, self._tell))[0]
         for write, outcome in zip(batch, outcomes, strict=True):
             if type(write) is Reap and outcome.applied:
                 self._street.bury(write.worker)
@@ -160,14 +160,11 @@ class SqliteStore:
     async def _dead(
         self, others: tuple[tuple[str, int], ...], now: int
     ) -> tuple[tuple[str, bool], ...]:
-        dead = [(name, True) for name, _ in others if self._street.is_dead(name)]
-        buried = {name for name, _ in dead}
-        for name, lease_until in others:
-            if lease_until <= now and name not in buried:
-                # A worker that holds nothing does not renew: only holders are missed.
-                if await self._read(lambda reads, name=name: reader.holds_runs(reads, name)):
-                    dead.append((name, False))
-        return tuple(dead)
+        dead = {name: True for name, _ in others if self._street.is_dead(name)}
+        expired = [name for name, lease in others if lease <= now and name not in dead]
+        # A worker that holds nothing does not renew: only holders are missed.
+        holders = await self._read(lambda reads: reader.holders(reads, expired))
+        return tuple({**dead, **dict.fromkeys(holders, False)}.items())
 
     def _hang(self, hear: Hear, worker: str) -> Doorbell:
         kind = WORKER if worker else CLIENT

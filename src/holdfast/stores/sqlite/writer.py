@@ -14,7 +14,7 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -135,7 +135,7 @@ class Writer:
         except OutcomeUnknown as error:
             for job in group:
                 job.error = error
-        except Exception as error:  # noqa: BLE001 - told to whoever gave the job
+        except Exception as error:
             if len(group) > 1:
                 for job in group:
                     self._commit([job])
@@ -145,7 +145,7 @@ class Writer:
             self._after_commit([job.result for job in group])
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         self._begin()
         try:
             yield

@@ -128,7 +128,7 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     ).fetchone()  # fmt: skip
     if row is None:
         known = connection.execute(SQL.is_message, (ns, run, message.id)).fetchone()[0]
-        return Outcome(False, read_run(connection, ns, run), count=known)
+        return Outcome(False, read_run(connection, ns, run), total=known)
     changed = Run._make(row)
     connection.execute(
         SQL.add_message,
@@ -182,7 +182,7 @@ def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
          "address": write.address, "info": write.info},
     )  # fmt: skip
     connection.execute(SQL.put_meta, ("clock", now))
-    return Outcome(True, count=1 - known)
+    return Outcome(True, total=1 - known)
 
 
 def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
@@ -194,7 +194,7 @@ def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
     if known and not gone:
         return Outcome(False)
     freed = connection.execute(SQL.release_runs_of, {"worker": write.worker, "now": now}).rowcount
-    return Outcome(True, count=freed)
+    return Outcome(True, total=freed)
 
 
 def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
@@ -208,7 +208,7 @@ def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
     for (run,) in old:
         for statement in (SQL.delete_events, SQL.delete_inbox, SQL.delete_run):
             connection.execute(statement, (write.ns, run))
-    return Outcome(True, count=len(old))
+    return Outcome(True, total=len(old))
 
 
 _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
