@@ -1,0 +1,17 @@
+"""Holdfast beside its peers and beside what the disk allows, measured in one run.
+
+    python -m benchmarks              everything, three interleaved rounds (about ten minutes)
+    python -m benchmarks --quick      the same shape, small, one round
+
+Where is what:
+
+    work.py       the pieces of work, their sizes, the figures they yield
+    contenders.py who is measured, with which interpreter, on which store
+    rounds.py     the interleaved rounds: one process per piece of work and contender
+    ours.py  raw.py  peers/    the drivers; each prints one JSON line per measurement
+    syncs.py      disk syncs a step, counted by strace
+    figures.py    medians;  targets.py  what we promised;  report.py  plot.py  what is written
+
+Absolute times move by a factor of two on a shared machine. Ratios are therefore taken within
+a round, between neighbours in time, and the median of the rounds is reported.
+"""

@@ -1,0 +1,85 @@
+"""Who is measured: an engine on a store, the driver that runs it, and the interpreter it needs.
+
+Each peer lives in a virtual environment of its own, made here on first use outside the
+repository (`$BENCH_VENVS`, by default `~/.cache/holdfast-bench`) from the pinned versions in
+`peers/<name>.txt`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PEERS = Path(__file__).parent / "peers"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    engine: str
+    store: str
+    title: str
+    works: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.engine}/{self.store}"
+
+    @property
+    def module(self) -> str:
+        inside = {"holdfast": "ours", "raw": "raw"}
+        return f"benchmarks.{inside.get(self.engine, f'peers.{self.engine}')}"
+
+    @property
+    def is_peer(self) -> bool:
+        return self.engine not in ("holdfast", "raw")
+
+
+CONTENDERS = (
+    Contender("raw", "sqlite", "raw limit", ("w1",)),
+    Contender("holdfast", "memory", "Holdfast, memory", ("w1", "w2", "w5")),
+    Contender("holdfast", "sqlite", "Holdfast, SQLite", ("w1", "w2", "w3", "w4", "w5")),
+    Contender("langgraph", "sqlite", "LangGraph", ("w1", "w2", "w4", "w5")),
+    Contender("dbos", "sqlite-wal", "DBOS, WAL on", ("w1", "w2", "w3", "w4", "w5")),
+    Contender("dbos", "sqlite", "DBOS, as shipped", ("w1", "w2", "w3", "w4")),
+)
+
+
+class CannotInstall(Exception):
+    """pip could not install a peer; its own words follow."""
+
+
+def interpreter(contender: Contender) -> str:
+    """Return the Python that can run this contender, making a peer's environment if need be."""
+    if not contender.is_peer:
+        return sys.executable
+    wanted = pins(contender.engine)
+    root = venvs() / f"{contender.engine}-py{sys.version_info.major}.{sys.version_info.minor}"
+    python, stamp = root / "bin" / "python", root / "installed.txt"
+    if not stamp.exists() or stamp.read_text() != wanted:
+        _make(root, python, contender.engine)
+        stamp.write_text(wanted)
+    return str(python)
+
+
+def pins(engine: str) -> str:
+    """Return the pinned versions of a peer, one `name==version` a line."""
+    return (PEERS / f"{engine}.txt").read_text()
+
+
+def venvs() -> Path:
+    chosen = os.environ.get("BENCH_VENVS")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "holdfast-bench"
+
+
+def _make(root: Path, python: Path, engine: str) -> None:
+    requirements = str(PEERS / f"{engine}.txt")
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(root)],
+        [str(python), "-m", "pip", "install", "--quiet", "-r", requirements],
+    ):
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise CannotInstall(f"{' '.join(command)}\n{ended.stderr.strip()[-2000:]}")

@@ -1,0 +1,127 @@
+"""What every driver shares: its command line, its scratch files, its child processes.
+
+A driver measures one engine on one store. It runs in that engine's own interpreter:
+
+    python -m benchmarks.peers.dbos --store sqlite-wal --work w1 [--quick]
+    python -m benchmarks.ours --store sqlite --work chain --count 40     under strace, see syncs.py
+    python -m benchmarks.ours --role worker URL                          a child of the driver
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.work import FULL, QUICK, Size
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a driver is asked for: the store, how much of the work, or a fixed count of chains."""
+
+    store: str
+    size: Size
+    count: int = 0
+
+
+Piece = Callable[[Task], None]
+Role = Callable[..., None]
+
+
+def main(pieces: Mapping[str, Piece], roles: Mapping[str, Role]) -> None:
+    """Run the piece of work, or play the part in one, that the command line names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--work", choices=sorted(pieces))
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--role", choices=sorted(roles))
+    parser.add_argument("rest", nargs="*")
+    asked = parser.parse_args()
+    if asked.role:
+        roles[asked.role](*asked.rest)
+    elif asked.work:
+        task = Task(asked.store, QUICK if asked.quick else FULL, asked.count)
+        pieces[asked.work](task)
+    else:
+        parser.error("give --work or --role")
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Lend a directory for databases and remove it afterwards."""
+    path = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def child(module: str, role: str, *rest: object) -> Iterator[subprocess.Popen[str]]:
+    """Play `role` of a driver in another process; kill it when the block is left."""
+    command = [sys.executable, "-m", module, "--role", role, *map(str, rest)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def hear(process: subprocess.Popen[str], word: str) -> str:
+    """Return what a child says after `word`, passing over its engine's own chatter."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(word + ":"):
+            return line.partition(":")[2].strip()
+    raise RuntimeError(f"the child ended (status {process.wait()}) without saying {word!r}")
+
+
+def say(word: str, value: object = "") -> None:
+    sys.stdout.write(f"{word}:{value}\n")
+    sys.stdout.flush()
+
+
+def killed_and_resumed(module: str, first: tuple[object, ...], again: tuple[object, ...]) -> str:
+    """SIGKILL a child that has reached its last step, start the next; return what that says."""
+    with child(module, "crash", *first) as process:
+        hear(process, "reached")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with child(module, "resume", *again) as process:
+        return hear(process, "resumed")
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def disk_bytes(database: Path) -> int:
+    """Return the size of a SQLite database and all beside it, its WAL folded back first."""
+    with contextlib.closing(sqlite3.connect(database, timeout=30)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    files = (path for path in database.parent.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files)
+
+
+def sqlite_settings(pragma: Callable[[str], object]) -> dict[str, str]:
+    """Read the durability settings back through the engine's own connection."""
+    level = {"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
+    synchronous = str(pragma("PRAGMA synchronous"))
+    return {
+        "journal_mode": str(pragma("PRAGMA journal_mode")).upper(),
+        "synchronous": level.get(synchronous, synchronous),
+    }

@@ -1,0 +1,251 @@
+"""Holdfast itself, on `memory` and on `sqlite`, driven by its public API alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import holdfast as hf
+
+from benchmarks.calibrate import rss_bytes, speed
+from benchmarks.driver import (
+    Task,
+    child,
+    disk_bytes,
+    hear,
+    killed_and_resumed,
+    main,
+    percentile,
+    say,
+    scratch,
+)
+from benchmarks.pace import counted, measure
+from benchmarks.rows import Row, emit
+from benchmarks.work import AT_ONCE, STEPS, small_result
+
+MODULE = "benchmarks.ours"
+WARM_UP = 200  # waiting runs before memory is first read
+BATCH = 500  # waiting runs started at a time
+app = hf.App("bench")
+go = hf.Signal("go", int)
+on_last_step: Callable[[], None]
+waiting = 0
+
+
+@app.step
+async def work(i: int) -> dict[str, object]:
+    return small_result(i)
+
+
+@app.step
+async def last_step() -> None:
+    on_last_step()
+    await asyncio.Event().wait()
+
+
+@app.workflow
+async def chain(n: int) -> int:
+    done = 0
+    for i in range(n):
+        done += bool(await work(i))
+    return done
+
+
+@app.workflow
+async def fan(n: int) -> int:
+    results = await asyncio.gather(*(work(i) for i in range(n)))
+    return sum(int(str(result["i"])) for result in results)
+
+
+@app.workflow
+async def single(i: int) -> dict[str, object]:
+    return await work(i)
+
+
+@app.workflow
+async def long(n: int) -> None:
+    for i in range(n):
+        await work(i)
+    await last_step()
+
+
+@app.workflow
+async def waiter() -> int:
+    global waiting
+    waiting += 1
+    return await hf.wait_for(go)
+
+
+@contextlib.asynccontextmanager
+async def opened(store: str, machines: int = 1_000) -> AsyncIterator[tuple[hf.Client, Path]]:
+    """Open a new store with an embedded worker; give the client and the file's path."""
+    with scratch() as directory:
+        path = directory / "bench.db"
+        url = "memory://" if store == "memory" else f"sqlite:///{path}"
+        async with app.open(url, settings=hf.Settings(machines=machines)) as client:
+            yield client, path
+
+
+async def run_chain(client: hf.Client) -> None:
+    run = await client.start(chain.bind(STEPS))
+    await run.result()
+
+
+async def w1(task: Task) -> None:
+    async with opened(task.store) as (client, _):
+        figures = await measure(lambda: run_chain(client), task.size)
+        settings = settings_of(client)
+    emit(Row("holdfast", task.store, "w1", "", figures, settings, speed()))
+
+
+async def counted_chain(task: Task) -> None:
+    async with opened(task.store) as (client, _):
+        await counted(lambda: run_chain(client), task, lanes=1)
+
+
+async def counted_crowd(task: Task) -> None:
+    async with opened(task.store) as (client, _):
+        await counted(lambda: run_chain(client), task, lanes=AT_ONCE)
+
+
+async def w2(task: Task) -> None:
+    n = task.size.fan
+    async with opened(task.store) as (client, _):
+        began = time.perf_counter()
+        run = await client.start(fan.bind(n))
+        total = await run.result()
+        seconds = time.perf_counter() - began
+        settings = settings_of(client)
+    if total != n * (n - 1) // 2:
+        raise RuntimeError("wrong sum")
+    emit(Row("holdfast", task.store, "w2", "", {"fan_s": seconds}, settings, speed()))
+
+
+async def w3(task: Task) -> None:
+    with scratch() as directory:
+        url = f"sqlite:///{directory / 'bench.db'}"
+        with child(MODULE, "worker", url) as worker:
+            hear(worker, "ready")
+            async with app.open(url, worker=False) as client:
+                figures = await pick_up(client, task.size.pickups)
+                figures |= await burst(client, task.size.burst)
+    emit(Row("holdfast", task.store, "w3", "", figures, {}, speed()))
+
+
+async def pick_up(client: hf.Client, n: int) -> dict[str, float]:
+    times = []
+    for i in range(n):
+        await asyncio.sleep(0.005)  # the worker is idle again when the next run comes
+        began = time.perf_counter()
+        await (await client.start(single.bind(i))).result()
+        times.append((time.perf_counter() - began) * 1e3)
+    return {"pickup_ms": percentile(times, 0.5), "pickup_p99_ms": percentile(times, 0.99)}
+
+
+async def burst(client: hf.Client, n: int) -> dict[str, float]:
+    async def one(i: int) -> None:
+        await (await client.start(single.bind(i))).result()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one(i) for i in range(n)))
+    return {"runs_s": n / (time.perf_counter() - began)}
+
+
+async def serve(url: str) -> None:
+    async with app.open(url):
+        say("ready")
+        await asyncio.Event().wait()
+
+
+async def w4(task: Task) -> None:
+    figures: dict[str, float] = {}
+    for key, steps in (
+        ("resume_ms", task.size.history),
+        ("resume_long_ms", task.size.long_history),
+    ):
+        with scratch() as directory:
+            url = f"sqlite:///{directory / 'bench.db'}"
+            figures[key] = float(killed_and_resumed(MODULE, (url, steps), (url,)))
+    emit(Row("holdfast", task.store, "w4", "", figures, {}, speed()))
+
+
+async def crash(url: str, n: str) -> None:
+    global on_last_step
+    on_last_step = lambda: say("reached")  # noqa: E731 - the part this process plays
+    async with app.open(url) as client:
+        await (await client.start(long.bind(int(n)), id="long")).result()
+
+
+async def resume(url: str) -> None:
+    global on_last_step
+    began = time.perf_counter()
+
+    def reach() -> None:
+        say("resumed", (time.perf_counter() - began) * 1e3)
+        os._exit(0)
+
+    on_last_step = reach
+    async with app.open(url):
+        await asyncio.Event().wait()
+
+
+async def w5(task: Task) -> None:
+    n = task.size.waiting
+    async with opened(task.store, machines=2 * n) as (client, path):
+        figures = {"live_kib": await memory_each(client, n)}
+        settings = settings_of(client)
+        if task.store != "memory":
+            figures["disk_kib"] = disk_bytes(path) / 1024 / (n + WARM_UP)
+    if task.store != "memory":
+        # In a process of its own: what the live runs left behind would be used again here.
+        with child(MODULE, "park", task.store, n) as process:
+            figures["parked_kib"] = float(hear(process, "parked"))
+    emit(Row("holdfast", task.store, "w5", "", figures, settings, speed()))
+
+
+async def park(store: str, n: str) -> None:
+    """Let a worker with room for a few live runs only park the rest, and say what they hold."""
+    async with opened(store, machines=WARM_UP // 2) as (client, _):
+        say("parked", await memory_each(client, int(n)))
+        os._exit(0)
+
+
+async def memory_each(client: hf.Client, n: int) -> float:
+    """Return the KiB by which the worker grows for each of `n` more waiting runs."""
+    await start_waiting(client, WARM_UP)
+    before = rss_bytes()
+    await start_waiting(client, n)
+    return (rss_bytes() - before) / 1024 / n
+
+
+async def start_waiting(client: hf.Client, n: int) -> None:
+    """Start `n` runs and return when each has asked for its signal."""
+    wanted = waiting + n
+    for first in range(0, n, BATCH):
+        count = min(BATCH, n - first)
+        await asyncio.gather(*(client.start(waiter.bind()) for _ in range(count)))
+    while waiting < wanted:  # noqa: ASYNC110 - a body cannot set an event of the outer loop
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.5)  # the last ones have yet to commit that they wait
+    gc.collect()
+
+
+def in_loop(piece: Callable[..., object]) -> Callable[..., None]:
+    return lambda *given: asyncio.run(piece(*given))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    PIECES = {
+        "w1": w1, "w2": w2, "w3": w3, "w4": w4, "w5": w5,
+        "chain": counted_chain, "crowd": counted_crowd,
+    }  # fmt: skip
+    ROLES = {"worker": serve, "crash": crash, "resume": resume, "park": park}
+    main(
+        {name: in_loop(piece) for name, piece in PIECES.items()},
+        {name: in_loop(role) for name, role in ROLES.items()},
+    )

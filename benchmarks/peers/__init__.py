@@ -1,0 +1,1 @@
+"""Drivers of other engines; each runs in a virtual environment of its own."""

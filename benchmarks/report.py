@@ -1,0 +1,194 @@
+"""The report: what the terminal shows at the end and what `RESULTS.md` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.contenders import Contender, pins
+from benchmarks.figures import Figures
+from benchmarks.syncs import Counts
+from benchmarks.tables import NONE, number, table
+from benchmarks.targets import Verdict
+from benchmarks.work import FIGURES, WORKS
+
+MARKS = {True: "✓", False: "✗", None: ""}
+AGAIN = """\
+```sh
+make bench                                       # everything: three rounds, about ten minutes
+python -m benchmarks --quick                     # the same shape, small, one round
+python -m benchmarks --only holdfast,raw --work w1,w2
+python -m benchmarks --rounds 5 --json rows.json # keep every single measurement
+```
+
+Peers are installed on first use, each in a virtual environment of its own under `$BENCH_VENVS`
+(by default `~/.cache/holdfast-bench`), from the pins in `benchmarks/peers/`. A partial run
+(`--only`, `--work`, `--quick`) leaves this file alone unless `--results DIR` is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything one run of the benchmark found out."""
+
+    figures: Figures
+    verdicts: Sequence[Verdict]
+    syncs: Counts
+    contenders: Sequence[Contender]
+    works: Sequence[str]
+    rounds: int
+    quick: bool
+    date: str
+    commit: str
+    machine: Mapping[str, str]
+    failures: Sequence[str]
+
+
+def terminal(run: Run) -> str:
+    """Return the end of the run as text."""
+    parts = [
+        ("Settings, read back from each engine", settings_table(run)),
+        ("Figures (medians)", figures_table(run)),
+        ("Targets of Holdfast on SQLite", targets_table(run)),
+        ("Disk syncs a step", syncs_table(run)),
+        ("The machine while it ran", calibration(run)),
+    ]
+    if run.failures:
+        parts.append(("Not measured", "\n".join(f"- {failure}" for failure in run.failures)))
+    return "\n\n".join(f"{title}\n\n{body}" for title, body in parts)
+
+
+def markdown(run: Run) -> str:
+    """Return `RESULTS.md`."""
+    kind = "quick " if run.quick else ""
+    parts = [
+        "# Benchmark results",
+        f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a {kind}run "
+        f"of {run.rounds} interleaved round{'s' * (run.rounds != 1)}, medians. Ratios are taken "
+        "within a round, between neighbours in time; absolute times move by a factor of two on a "
+        "shared machine. Each step's result is on disk before the next step begins.",
+        "![Holdfast beside its peers](results.svg)",
+        "## Targets",
+        "Holdfast on SQLite, against the peers and the raw limit of the same run.",
+        targets_table(run),
+        "## Figures",
+        figures_table(run),
+        variants(run),
+        "## Disk syncs a step",
+        "Counted by `strace` (`fdatasync` and `fsync`): ten-step chains one after another, and "
+        "50 at a time. Starting a run is a commit too, so eleven for ten steps is 1.1.",
+        syncs_table(run),
+        "## The work",
+        works_table(run),
+        "The raw limit is one SQLite transaction of the same rows (an UPDATE of the run, an "
+        "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100.",
+        "## Settings",
+        "Read back from each engine's own connection.",
+        settings_table(run),
+        "## Machine and versions",
+        machine_table(run),
+        calibration(run),
+        "## Run it again",
+        AGAIN,
+    ]
+    if run.failures:
+        parts += ["## Not measured", "\n".join(f"- {failure}" for failure in run.failures)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def figures_table(run: Run) -> str:
+    header = ["", "", "", *(contender.title for contender in run.contenders)]
+    rows = []
+    for figure in FIGURES.values():
+        values = [run.figures.median(contender.name, figure.key) for contender in run.contenders]
+        if figure.work in run.works and any(value is not None for value in values):
+            cells = [NONE if value is None else number(value) for value in values]
+            name = f"{figure.work.upper()} {WORKS[figure.work].name}"
+            rows.append([name, figure.title, figure.unit, *cells])
+    return table(header, rows) if rows else "Nothing was measured."
+
+
+def targets_table(run: Run) -> str:
+    header = ["", "", "measured", "rounds", "target", "met", "stretch", "reached"]
+    rows = [target_cells(verdict) for verdict in run.verdicts]
+    return table(header, rows) if rows else "No target belongs to this work."
+
+
+def target_cells(verdict: Verdict) -> list[str]:
+    target, value = verdict.target, verdict.value
+    sign = "≤" if target.bound == "at most" else "≥"
+    stretch = "" if target.stretch is None else f"{sign} {target.stretch:g}"
+    return [
+        f"{target.work.upper()} {WORKS[target.work].name}",
+        target.what,
+        "not measured" if value is None else f"{number(value)} {target.unit}",
+        " ".join(number(one) for one in verdict.rounds),
+        f"{sign} {target.goal:g}",
+        MARKS[verdict.met],
+        stretch,
+        MARKS[verdict.stretched],
+    ]
+
+
+def syncs_table(run: Run) -> str:
+    if not run.syncs:
+        return "Not counted in this run."
+    titles = {contender.name: contender.title for contender in run.contenders}
+    rows = [
+        [titles[name], *(_count(ways, way) for way in ("chain", "crowd"))]
+        for name, ways in run.syncs.items()
+    ]
+    return table(["", "one after another", "50 at a time"], rows)
+
+
+def _count(ways: Mapping[str, float | str], way: str) -> str:
+    value = ways.get(way, NONE)
+    return value if isinstance(value, str) else number(value)
+
+
+def settings_table(run: Run) -> str:
+    found = {c.title: run.figures.settings(c.name) for c in run.contenders}
+    names = sorted({name for settings in found.values() for name in settings})
+    rows = [
+        [title, *(settings.get(name, NONE) for name in names)]
+        for title, settings in found.items()
+        if settings
+    ]
+    return table(["", *names], rows) if rows else "None were read."
+
+
+def works_table(run: Run) -> str:
+    rows = [[f"{w.upper()} {WORKS[w].name}", WORKS[w].what] for w in run.works]
+    return table(["work", "what"], rows)
+
+
+def variants(run: Run) -> str:
+    """Say which way of driving a peer gave its figures, where there was a choice."""
+    lines = []
+    for contender in run.contenders:
+        picked = [
+            f"{figure.title}: {variant}"
+            for figure in FIGURES.values()
+            if not figure.follows and (variant := run.figures.variant(contender.name, figure.key))
+        ]
+        if picked:
+            lines.append(f"- {contender.title}: {'; '.join(picked)}.")
+    told = "Where an engine can be driven in several ways, each figure is its best:"
+    return "\n".join([told, "", *lines]) if lines else ""
+
+
+def machine_table(run: Run) -> str:
+    peers = sorted({contender.engine for contender in run.contenders if contender.is_peer})
+    versions = [[peer, ", ".join(pins(peer).split())] for peer in peers]
+    return table(["", ""], [*map(list, run.machine.items()), *versions])
+
+
+def calibration(run: Run) -> str:
+    """Say how evenly the machine ran: a fixed loop and 4 KiB syncs after every measurement."""
+    cpu, syncs = run.figures.machine("cpu_ms"), run.figures.machine("syncs_s")
+    if not cpu or not syncs:
+        return "Not calibrated."
+    return (
+        "Taken after every measurement: a fixed Python loop took "
+        f"{number(cpu[0])} to {number(cpu[2])} ms (median {number(cpu[1])}), and the disk synced "
+        f"{number(syncs[0])} to {number(syncs[2])} blocks a second (median {number(syncs[1])})."
+    )

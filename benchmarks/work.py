@@ -1,0 +1,114 @@
+"""The pieces of work, how big they are, and the figures they yield.
+
+Every driver does the same work with the same result of a step, so this file imports nothing
+that a peer's virtual environment might lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+STEPS = 10  # in a chain
+AT_ONCE = 50  # chains in flight, W1's second half
+
+
+def small_result(i: int) -> dict[str, object]:
+    """Return what every trivial step of every engine returns."""
+    return {"i": i, "ok": True, "name": "step", "payload": "x" * 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of the work is done. Paced work is bounded by time, so all get the same share."""
+
+    chain_seconds: float  # W1 one after another
+    crowd_seconds: float  # W1 50 at a time
+    fan: int  # W2 parallel steps
+    fan_repeats: int  # W2 cold processes a round
+    pickups: int  # W3 one after another
+    burst: int  # W3 all at once
+    history: int  # W4 completed steps
+    long_history: int  # W4 again, to see that it is linear (ours only)
+    waiting: int  # W5 waiting runs
+
+
+FULL = Size(
+    chain_seconds=1.0,
+    crowd_seconds=2.0,
+    fan=1_000,
+    fan_repeats=3,
+    pickups=100,
+    burst=1_000,
+    history=1_000,
+    long_history=10_000,
+    waiting=10_000,
+)
+QUICK = Size(
+    chain_seconds=0.3,
+    crowd_seconds=0.5,
+    fan=1_000,
+    fan_repeats=1,
+    pickups=20,
+    burst=100,
+    history=1_000,
+    long_history=2_000,
+    waiting=500,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    id: str
+    name: str
+    what: str
+    each_round: bool = True  # False: measured in the first round only
+
+
+WORKS: Mapping[str, Work] = {
+    work.id: work
+    for work in (
+        Work("w1", "chain", "10 steps in sequence; one run after another, then 50 at a time"),
+        Work("w2", "fan-out", "one run of 1,000 parallel steps, then summed, in a cold process"),
+        Work("w3", "pick-up", "a client process starts a one-step run, a worker process runs it"),
+        Work("w4", "resume", "1,000 completed steps, SIGKILL, a new process reaches step 1,001"),
+        # Memory does not move with the neighbours' load, and 10,000 runs take the peers minutes.
+        Work("w5", "waiting", "10,000 runs waiting for a signal", each_round=False),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number a piece of work yields. `follows`: its variant is the one best at that figure."""
+
+    key: str
+    work: str
+    title: str
+    unit: str
+    better: Literal["lower", "higher"] = "lower"
+    follows: str = ""
+
+    def best(self, values: Sequence[float]) -> float:
+        return min(values) if self.better == "lower" else max(values)
+
+
+FIGURES: Mapping[str, Figure] = {
+    figure.key: figure
+    for figure in (
+        Figure("step_ms", "w1", "one after another, a step, p50", "ms"),
+        Figure("step_p99_ms", "w1", "the same, p99", "ms", follows="step_ms"),
+        Figure("steps_s", "w1", "50 at a time", "steps/s", better="higher"),
+        Figure("fan_s", "w2", "1,000 parallel steps", "s"),
+        Figure("pickup_ms", "w3", "start to result, p50", "ms"),
+        Figure("pickup_p99_ms", "w3", "the same, p99", "ms", follows="pickup_ms"),
+        Figure("runs_s", "w3", "1,000 at once", "runs/s", better="higher"),
+        Figure("resume_ms", "w4", "to step 1,001", "ms"),
+        Figure("replay_ms", "w4", "of which replay", "ms", follows="resume_ms"),
+        Figure("resume_long_ms", "w4", "to step 10,001", "ms"),
+        Figure("live_kib", "w5", "worker memory a live run", "KiB"),
+        Figure("parked_kib", "w5", "worker memory a parked run", "KiB"),
+        Figure("disk_kib", "w5", "on disk a run", "KiB"),
+    )
+}
