@@ -81,6 +81,7 @@ def _called(function: Any) -> Any:
 
 
 def _fault_of(function: Any, kind: Kind) -> tuple[str, str] | None:
+    """Return what is wrong with a function and what to write instead, or None."""
     called = _called(function)
     if hasattr(function, "plain"):
         return "is registered already", f"Register its bare function: app.{kind}(it.plain)."
@@ -94,13 +95,15 @@ def _fault_of(function: Any, kind: Kind) -> tuple[str, str] | None:
     if _is_method(called):
         hint = f"Move it out of the class, or mark it @staticmethod above @app.{kind}."
         return f"is a method and cannot be a {kind}: nothing would pass it self", hint
-    if inspect.iscoroutinefunction(called):
-        return None
-    if kind == "workflow":
-        return "is not async and cannot be a workflow", "Write `async def`; its steps may be sync."
+    return None if inspect.iscoroutinefunction(called) else _sync_fault_of(called, kind)
+
+
+def _sync_fault_of(called: Any, kind: Kind) -> tuple[str, str] | None:
     if inspect.iscoroutinefunction(inspect.unwrap(called)):
         hint = "Write the decorator's inner function as `async def` and await in it."
         return "is an async function inside a decorator that is not async", hint
+    if kind == "workflow":
+        return "is not async and cannot be a workflow", "Write `async def`; its steps may be sync."
     return None
 
 

@@ -1,0 +1,134 @@
+"""A user's file. Both type checkers must accept all of it, and infer what `assert_type` says."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, assert_type
+
+import holdfast as hf
+
+
+@dataclass
+class Order:
+    id: str
+    amount: Decimal
+
+
+@dataclass
+class Receipt:
+    order: str
+    paid: Decimal
+
+
+@dataclass
+class Approval:
+    by: str
+
+
+class CardDeclined(Exception):
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(f"declined: {code}")
+
+
+app = hf.App("shop", namespace="eu")
+approved = hf.Signal("approved", Approval)
+
+
+@app.step(
+    name="charge-card",
+    retry=hf.Retry(max_attempts=5, give_up_on=(CardDeclined,)),
+    timeout=30,
+    total_timeout=timedelta(minutes=10),
+    raises=[CardDeclined],
+)
+async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
+    if order.amount > 1_000:
+        raise CardDeclined(currency)
+    return Receipt(order.id, order.amount)
+
+
+@app.step
+async def ship(order: Order) -> str:
+    return f"parcel of {order.id}"
+
+
+@app.step
+def price(order: Order, discount: float = 0.0) -> Decimal:
+    """A sync step: it runs on a thread, and calling it gives a coroutine all the same."""
+    return order.amount * Decimal(1 - discount)
+
+
+@app.step(timeout=timedelta(seconds=5))
+def invoice(order: Order) -> int:
+    return len(order.id)
+
+
+@app.step()
+async def notify(*lines: str, urgent: bool = False) -> None:
+    print(*lines, urgent)
+
+
+@app.workflow
+async def checkout(order: Order) -> Receipt:
+    try:
+        receipt = await charge(order, currency="USD")
+    except CardDeclined as declined:
+        assert_type(declined.code, str)
+        receipt = await charge.options(timeout=5, total_timeout=None)(order)
+    except hf.StepFailed as failed:
+        await notify(failed.type, failed.message, urgent=True)
+        raise
+    assert_type(receipt, Receipt)
+    assert_type(await hf.wait_for(approved, timeout=timedelta(days=2)), Approval)
+    assert_type(await price(order, discount=0.1), Decimal)
+    both = await asyncio.gather(ship(order), invoice(order))
+    assert_type(both, tuple[str, int])
+    async with asyncio.TaskGroup() as group:
+        parcel = group.create_task(ship(order))
+    assert_type(parcel.result(), str)
+    await hf.sleep(timedelta(hours=1))
+    return receipt
+
+
+@app.workflow(name="nightly", version="2")
+async def close_day(day: str, *, dry: bool = False) -> None:
+    if not dry:
+        await notify("closing", day)
+
+
+def bare_functions_keep_their_own_types(order: Order) -> None:
+    assert_type(price.plain(order), Decimal)
+    assert_type(price.plain(order, discount=0.5), Decimal)
+    made: Coroutine[Any, Any, Receipt] = charge.plain(order, currency="USD")
+    made.close()
+
+
+async def called_outside_a_body(order: Order) -> None:
+    assert_type(await charge(order), Receipt)
+    assert_type(await price(order), Decimal)
+    assert_type(await checkout(order), Receipt)
+    assert_type(await invoice.options(retry=hf.Retry(max_attempts=1))(order), int)
+
+
+async def a_step_is_a_function_to_others(order: Order) -> None:
+    async def twice(step: Callable[[Order], Coroutine[Any, Any, str]]) -> list[str]:
+        return [await step(order), await step(order)]
+
+    assert_type(await twice(ship), list[str])
+    assert_type(await twice(ship.options(timeout=1)), list[str])
+
+
+async def main(order: Order) -> None:
+    async with app.open("sqlite:///shop.db", worker=False) as client:
+        run = await client.start(checkout.bind(order), id="order-42")
+        assert_type(run, hf.RunHandle[Receipt])
+        await run.signal(approved, Approval(by="ada"), id="approval-1")
+        async for event in run.events():
+            assert_type(event.key, str)
+        assert_type(await run.result(), Receipt)
+
+        night = await client.start(close_day.bind("2026-11-01", dry=True))
+        assert_type(await night.result(), None)

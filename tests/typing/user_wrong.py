@@ -1,0 +1,102 @@
+"""A user's mistakes. Both type checkers must refuse each marked line, and no other line."""
+
+import asyncio
+from dataclasses import dataclass
+from decimal import Decimal
+
+import holdfast as hf
+
+
+@dataclass
+class Order:
+    id: str
+
+
+@dataclass
+class Receipt:
+    order: str
+
+
+@dataclass
+class Approval:
+    by: str
+
+
+app = hf.App("shop")
+approved = hf.Signal("approved", Approval)
+
+
+@app.step(timeout=30)
+async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
+    return Receipt(order.id + currency)
+
+
+@app.step
+def price(order: Order) -> Decimal:
+    return Decimal(len(order.id))
+
+
+@app.workflow
+async def checkout(order: Order, gift: bool = False) -> Receipt:
+    return await charge(order) if gift else Receipt(order.id)
+
+
+def not_async(order: Order) -> Receipt:
+    return Receipt(order.id)
+
+
+async def steps(order: Order) -> None:
+    await charge("order-42")  # wrong: an argument of another type
+    await charge()  # wrong: a missing argument
+    await charge(order, "USD")  # wrong: a keyword-only argument by position
+    await charge(order, amount=3)  # wrong: a keyword the function does not take
+    await price("order-42")  # wrong: an argument of another type, to a sync step
+    number: int = await charge(order)  # wrong: the result is of another type
+    total: Decimal = price(order)  # wrong: a sync step gives a coroutine too
+    charge(order).order.upper()  # wrong: the result is used without await
+    charge(order)  # wrong: the call is never awaited
+    pair: tuple[Receipt, str] = await asyncio.gather(charge(order), price(order))  # wrong: gather
+    print(number, total, pair)
+
+
+async def options(order: Order) -> None:
+    charge.options(timeout="5 s")  # wrong: a duration is seconds or a timedelta
+    charge.options(timeot=5)  # wrong: no such option
+    await charge.options(timeout=5)("order-42")  # wrong: an argument after options
+    number: int = await price.options(timeout=5)(order)  # wrong: the result after options
+    print(number)
+
+
+async def plain(order: Order) -> None:
+    await charge.plain("order-42")  # wrong: an argument of the bare function
+    await price.plain(order)  # wrong: the bare sync function gives no coroutine
+    print(charge.plain(order).order)  # wrong: the bare async function gives a coroutine
+
+
+def definitions() -> None:
+    app.workflow(not_async)  # wrong: a workflow is async
+    app.workflow(version=2)  # wrong: a version is text
+    app.step(retry=5)  # wrong: retries are a Retry
+    app.step(raises=[Order])  # wrong: what is raised is an Exception
+
+
+async def bodies(order: Order) -> None:
+    number: int = await hf.wait_for(approved)  # wrong: the signal's value is of another type
+    await hf.wait_for("approved")  # wrong: a signal is declared, not named
+    await checkout(order, gift="yes")  # wrong: an argument of a workflow
+    print(number)
+
+
+async def clients(order: Order) -> None:
+    checkout.bind("order-42")  # wrong: an input of another type
+    checkout.bind()  # wrong: a missing input
+    checkout.bind(order, id="order-42")  # wrong: options of a run do not belong to bind
+    async with app.open("memory://") as client:
+        await client.start(checkout)  # wrong: a workflow is started bound to its input
+        await client.start(checkout.bind(order), id=42)  # wrong: an id is text
+        run = await client.start(checkout.bind(order))
+        number: int = await run.result()  # wrong: the result of the run is of another type
+        await run.signal(approved, "ada")  # wrong: the value of a signal is of another type
+        await run.signal("approved", Approval("ada"))  # wrong: a signal by its name
+        print(number)
+    app.open("memory://").start(checkout.bind(order))  # wrong: open gives a context manager
