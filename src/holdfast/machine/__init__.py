@@ -1,0 +1,1 @@
+"""Bodies, run deterministically: the loop, the replay check and the primitives."""

@@ -1,0 +1,349 @@
+"""The machine: one body, the events it was fed, and what it asks for.
+
+A body is one async function that runs on a loop of ours. It is fed the events of its history one by
+one, the same way live as in replay, and after each it runs until nothing in it is ready. Then it
+waits, and everything it waits for is known: steps, timers, signals. The machine does no I/O, has no
+clock and no chance of its own, so equal histories leave equal machines behind.
+
+That is checked, not hoped for. An answer must be for something the body waits for at that moment,
+and the answer to a step names the arguments it was asked with, by digest. Anything else means that
+the code has changed under the history, and raises `ReplayMismatch`.
+
+A machine is closed, never left to the garbage collector, which would go on with the body's clean-up
+code where its steps are plain calls.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+from holdfast.errors import HoldfastError, MachineClosed, ReplayMismatch, Undecodable
+from holdfast.machine.ending import ended_of
+from holdfast.machine.loop import Loop, running_loop
+from holdfast.machine.signals import Letter, Mailbox
+from holdfast.machine.source import source_of
+from holdfast.machine.tasks import is_closed, retire, transparent, unfinished
+from holdfast.machine.values import Signature, digest
+from holdfast.model.asks import Ended, StepAsk, Turn
+from holdfast.model.events import Event, Failure
+from holdfast.model.failures import decode_failure
+
+Body = Callable[..., Coroutine[Any, Any, Any]]
+
+MISSING: Final = object()
+"""Says that `feed` was given no decoded value."""
+
+LISTED = 5
+"""How many awaited things a message names."""
+
+
+class StepLike(Protocol):
+    """What the machine needs to know of a step's definition."""
+
+    @property
+    def name(self) -> str:
+        """The first part of its keys."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """How its arguments and its result cross the line."""
+        ...
+
+    def error_of(self, failure: Failure, key: str) -> Exception:
+        """Return what the body catches when the step failed for good."""
+        ...
+
+
+def current() -> Machine | None:
+    """Return the machine whose body is running right now, if one is."""
+    loop = running_loop()
+    return loop.machine if type(loop) is Loop else None
+
+
+class Machine:
+    """One run's body: fed with events, asked for what it wants. See the module's theory."""
+
+    __slots__ = ("_dropped", "_fresh", "_futures", "_mailbox", "_unstarted", "_was_cancelled",
+                 "asks", "body", "ended", "generation", "loop", "now", "ns", "run", "seq",
+                 "signature", "unawaited", "warnings")  # fmt: skip
+
+    def __init__(
+        self, body: Body, signature: Signature, *, ns: str, run: str, generation: int = 1
+    ) -> None:
+        self.body, self.signature = body, signature
+        self.ns, self.run, self.generation = ns, run, generation
+        self.seq = self.now = 0
+        self.asks: dict[str, StepAsk] = {}
+        self.ended: Ended | None = None
+        self.warnings: list[str] = []
+        self.unawaited: tuple[str, ...] = ()
+        self.loop = Loop(self)  # type: ignore[abstract]
+        self._futures: dict[str, Future[Any]] = {}
+        self._fresh: dict[str, StepAsk] = {}
+        self._dropped: list[str] = []
+        self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
+        self._mailbox: Mailbox | None = None
+        self._was_cancelled = False
+
+    # --- what a host does with it
+
+    def feed(self, event: Event, value: object = MISSING) -> None:
+        """Let the body see `event` and run until nothing in it is ready.
+
+        `value` is the decoded result of a step, when the host has it already. Marks and notes only
+        move `seq`. Raises `ReplayMismatch` or `Undecodable`; close the machine then.
+        """
+        self.seq = event.seq
+        take = self._TAKERS.get(event.kind)
+        if take is None:
+            return
+        self.now = event.at
+        take(self, event, value)
+
+    def wants(self, key: str) -> StepAsk | None:
+        """Return what the body asks for under this key, if it still does."""
+        return self.asks.get(key)
+
+    def take_turn(self) -> Turn:
+        """Return what changed since the last take: new asks, asks given up, and the end."""
+        turn = Turn([*self._fresh.values()], self._dropped, self.ended)
+        self._fresh, self._dropped = {}, []
+        return turn
+
+    def next_timer(self) -> tuple[int, str] | None:
+        """Return due time and key of the timer that fires next."""
+        return None if self.loop.dead else self.loop.timers.earliest()
+
+    def awaited_signals(self) -> tuple[str, ...]:
+        """Return the names of the signals the body waits for."""
+        return self._mailbox.awaited() if self._mailbox and not self.loop.dead else ()
+
+    def is_stuck(self) -> bool:
+        """Tell whether the body waits, but for nothing that can ever come."""
+        loop = self.loop
+        if self.ended or loop.dead or not loop.main or self.asks:
+            return False
+        return not loop.timers and not self.awaited_signals()
+
+    def source(self) -> str:
+        """Return `file.py:42 in checkout`: where in the user's code the body waits."""
+        return source_of(self.loop.tasks)
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Return all the body waits for, or how it ended: equal for equal histories."""
+        ended = self.ended
+        asks = tuple((key, ask.digest, ask.asked_seq) for key, ask in self.asks.items())
+        timers = tuple((timer.key, timer.due) for timer in self.loop.timers)
+        failed = ended.failure.type if ended and ended.failure else ""
+        end = ended and (ended.status, ended.payload, failed, ended.leftovers)
+        return (asks, timers, self.awaited_signals(), end)
+
+    def close(self) -> None:
+        """End the body without letting it ask for anything more. May be called again."""
+        loop = self.loop
+        outside = loop.enter()
+        try:
+            self._retire(cancel=False)
+        finally:
+            loop.leave(outside)
+
+    # --- what a body does with it
+
+    def call(
+        self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Take the key and the arguments of a step call; the step is asked for when awaited."""
+        if self.loop.dead:
+            raise MachineClosed
+        payload = step.signature.encode(args, kwargs)
+        key = self.loop.scope().take(step.name)
+        call = self._unstarted[key] = self._ask(key, step, payload, options)
+        return call
+
+    @transparent
+    async def _ask(self, key: str, step: StepLike, payload: bytes, options: Any) -> Any:
+        loop = self.loop
+        if loop.dead:
+            raise MachineClosed
+        del self._unstarted[key]
+        checked = digest(payload) + step.signature.schema
+        ask = StepAsk(key, step, payload, checked, self.seq, self.now, options)
+        self.asks[key] = self._fresh[key] = ask
+        future = self._futures[key] = Future(loop=loop)
+        try:
+            return await future
+        except BaseException:
+            self._drop(key)
+            raise
+
+    def take_key(self, name: str) -> str:
+        """Return the next key of that name in the running task."""
+        if self.loop.dead:
+            raise MachineClosed
+        return self.loop.scope().take(name)
+
+    def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        """Remember a call that took `key`, until it is awaited."""
+        self._unstarted[key] = call
+        return call
+
+    def begin(self, key: str) -> None:
+        """Note that a tracked call is awaited now."""
+        if self.loop.dead:
+            raise MachineClosed
+        del self._unstarted[key]
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """The signals that came, and who waits for some."""
+        if self._mailbox is None:
+            self._mailbox = Mailbox(self)
+        return self._mailbox
+
+    # --- the events
+
+    def _start(self, event: Event, _: object) -> None:
+        loop = self.loop
+        if loop.main is not None or loop.dead:
+            raise self._mismatch("the start of the run", "has started already")
+        try:
+            args, kwargs = self.signature.decode(event.payload or b"{}")
+        except HoldfastError as error:
+            raise Undecodable(seq=event.seq, what="the input", problem=error.args[0]) from error
+        loop.start = event.at
+        outside = loop.enter()
+        try:
+            loop.begin(self.body(*args, **kwargs))
+            self._run()
+        finally:
+            loop.leave(outside)
+
+    def _complete(self, event: Event, value: object) -> None:
+        ask = self._answered(event, "the result of step ")
+        if value is MISSING:
+            where = f"result of {ask.key}"
+            try:
+                value = ask.step.signature.result.decode(event.payload or b"null", where=where)
+            except HoldfastError as error:
+                raise Undecodable(
+                    seq=event.seq, what=f"the {where}", problem=error.args[0]
+                ) from error
+        self._settle(ask).set_result(value)
+        self._spin()
+
+    def _fail(self, event: Event, _: object) -> None:
+        ask = self._answered(event, "the failure of step ")
+        try:
+            failure = decode_failure(event.payload)
+        except (ValueError, TypeError) as error:
+            what = f"the failure of {ask.key}"
+            raise Undecodable(seq=event.seq, what=what, problem=str(error)) from error
+        self._settle(ask).set_exception(ask.step.error_of(failure, ask.key))
+        self._spin()
+
+    def _fire(self, event: Event, _: object) -> None:
+        timer = self.loop.timers.pop(event.key)
+        if timer is None or self.loop.dead:
+            raise self._mismatch(f"the firing of timer {event.key}")
+        self.loop.fire(timer)
+        self._spin()
+
+    def _receive(self, event: Event, _: object) -> None:
+        if self.loop.dead:
+            return
+        name, _slash, message = event.key.partition("/")
+        self.mailbox.put(name, Letter(message, event.payload or b"null"))
+        self._spin()
+
+    def _cancel(self, event: Event, _: object) -> None:
+        # A state, not a blow: a second one would hit the clean-up after the first.
+        if self._was_cancelled or self.loop.dead or self.loop.main is None:
+            return
+        self._was_cancelled = True
+        self.loop.main.cancel()
+        self._spin()
+
+    def _close_child(self, event: Event, _: object) -> None:
+        raise self._mismatch(f"the end of child {event.key}")
+
+    # --- running
+
+    def _answered(self, event: Event, recorded: str) -> StepAsk:
+        """Return the ask this event answers. Raises `ReplayMismatch` if the body made none such."""
+        ask = self.asks.get(event.key)
+        if ask is None:
+            raise self._mismatch(recorded + event.key)
+        found, asked = event.digest, ask.digest
+        if found is not None and found != asked and found[8:] == asked[8:]:
+            raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
+        return ask
+
+    def _settle(self, ask: StepAsk) -> Future[Any]:
+        key = ask.key
+        del self.asks[key]
+        self._fresh.pop(key, None)
+        return self._futures.pop(key)
+
+    def _drop(self, key: str) -> None:
+        """Forget an ask the body gave up; tell the host if it knows of it."""
+        if self.asks.pop(key, None) is not None:
+            del self._futures[key]
+            if self._fresh.pop(key, None) is None:
+                self._dropped.append(key)
+
+    def _spin(self) -> None:
+        loop = self.loop
+        outside = loop.enter()
+        try:
+            self._run()
+        finally:
+            loop.leave(outside)
+
+    def _run(self) -> None:
+        loop = self.loop
+        loop.drain()
+        main = loop.main
+        if main is not None and self.ended is None and main.done():
+            ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)
+            leftovers = tuple(task.label for task in unfinished(loop.tasks))
+            self._retire(cancel=True)
+            self.ended = ended._replace(leftovers=leftovers)
+
+    def _retire(self, *, cancel: bool) -> None:
+        """Make the loop dead and end all that is left on it."""
+        loop = self.loop
+        loop.dead = True
+        left, loop.tasks = loop.tasks, []
+        retire([*unfinished(left)], cancel=cancel)
+        unstarted, self._unstarted = self._unstarted, {}
+        open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
+        for call in open_calls.values():
+            call.close()
+        self.unawaited += tuple(open_calls)
+
+    def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
+        return ReplayMismatch(
+            seq=self.seq, recorded=recorded, asked=asked or self._waits(), source=self.source()
+        )
+
+    def _waits(self) -> str:
+        """Say in words what the body waits for."""
+        if self.ended:
+            return "has ended"
+        names = [*self.asks, *(timer.key for timer in self.loop.timers)]
+        names += [f"signal {name}" for name in self.awaited_signals()]
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"
+
+    _TAKERS: ClassVar[Mapping[str, Callable[..., None]]] = {
+        "step.completed": _complete,
+        "step.failed": _fail,
+        "timer.fired": _fire,
+        "run.started": _start,
+        "signal.received": _receive,
+        "cancel.requested": _cancel,
+        "child.closed": _close_child,
+    }

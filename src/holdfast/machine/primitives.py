@@ -1,0 +1,100 @@
+"""What a body may do besides calling steps: wait, ask the time, and draw lots.
+
+Time is that of the event being processed. Chance and identity are drawn from the run, its
+generation, the task's path and a count, so a replay draws the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from random import Random
+from typing import Any, TypeVar
+from uuid import UUID
+
+from holdfast.errors import MachineClosed, NotInBody
+from holdfast.machine.machine import Machine, current
+from holdfast.machine.signals import Signal
+from holdfast.machine.tasks import transparent
+from holdfast.model.durations import Duration, microseconds
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def here(call: str) -> Machine:
+    """Return the machine whose body runs `call`. Raises `NotInBody`."""
+    machine = current()
+    if machine is None:
+        raise NotInBody(call=call)
+    if machine.loop.dead:
+        raise MachineClosed
+    return machine
+
+
+def now() -> datetime:
+    """Return the time of the event being processed, in UTC."""
+    return _EPOCH + timedelta(microseconds=here("hf.now()").now)
+
+
+def random() -> Random:
+    """Return a generator of random numbers that draws the same again in a replay."""
+    return Random(_seed(here("hf.random()"), "random", 32))
+
+
+def uuid() -> UUID:
+    """Return an id no other call gets, and a replay gets again."""
+    return UUID(bytes=_seed(here("hf.uuid()"), "uuid", 16), version=4)
+
+
+def _seed(machine: Machine, kind: str, size: int) -> bytes:
+    drawn = (machine.ns, machine.run, str(machine.generation), machine.take_key(kind))
+    return blake2b("\0".join(drawn).encode(), digest_size=size).digest()
+
+
+def sleep(duration: Duration) -> Coroutine[Any, Any, None]:
+    """Wait for `duration` from the moment this is awaited, through any restart."""
+    machine = here("hf.sleep()")
+    delay = microseconds(duration, field="hf.sleep")
+    if not delay:
+        return _pause()
+    key = machine.take_key("timer")
+    return machine.track(key, _sleep(machine, key, delay))
+
+
+@transparent
+async def _pause() -> None:
+    await asyncio.sleep(0)
+
+
+@transparent
+async def _sleep(machine: Machine, key: str, delay: int) -> None:
+    machine.begin(key)
+    future = machine.loop.create_future()
+    timer = machine.loop.schedule(key, machine.now + delay, _wake, (future,))
+    try:
+        await future
+    finally:
+        timer.cancel()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+@transparent
+async def wait_for(signal: Signal[T], timeout: Duration | None = None) -> T:
+    """Return what the next signal of that name carries; one that came before counts.
+
+    Raises `TimeoutError` if none came within `timeout`.
+    """
+    machine = here("hf.wait_for()")
+    if timeout is None:
+        return await machine.mailbox.wait(signal)
+    seconds = microseconds(timeout, field="hf.wait_for timeout") / 1e6
+    async with asyncio.timeout(seconds):
+        return await machine.mailbox.wait(signal)

@@ -1,0 +1,147 @@
+"""Signals: typed messages to a run, and the mailbox in which they wait.
+
+A signal may come before the body waits for it. It is kept as it came, in order, until somebody
+waits for its name; only then is its type known, and it is decoded. Waiters of one name are served
+in the order in which they began to wait.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from holdfast.errors import HoldfastError, InvalidName
+from holdfast.machine.values import Schema
+
+if TYPE_CHECKING:
+    from holdfast.machine.machine import Machine
+
+T = TypeVar("T")
+NAME_LIMIT = 255
+
+
+class Signal(Generic[T]):
+    """The name of a message and the type of what it carries."""
+
+    __slots__ = ("name", "schema", "type")
+
+    def __init__(self, name: str, type: type[T]) -> None:
+        problem = _problem(name)
+        if problem:
+            raise InvalidName(field="signal name", value=str(name), problem=problem)
+        self.name, self.type = name, type
+        self.schema: Schema[T] = Schema.of(type)
+
+    def __repr__(self) -> str:
+        return f"Signal({self.name!r}, {getattr(self.type, '__name__', self.type)})"
+
+
+def _problem(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        return "is empty"
+    if len(name) > NAME_LIMIT:
+        return f"has {len(name)} characters"
+    if "/" in name or name.startswith("."):
+        return "has a slash or a leading dot"
+    return "" if name.isprintable() else "has a character that cannot be printed"
+
+
+class Letter(NamedTuple):
+    """A signal as it came."""
+
+    id: str
+    payload: bytes
+
+
+class _Waiter:
+    __slots__ = ("future", "letter", "signal")
+
+    def __init__(self, signal: Signal[Any], future: Future[Any]) -> None:
+        self.signal, self.future = signal, future
+        self.letter: Letter | None = None
+
+
+class Mailbox:
+    """What came and was not awaited yet, and who waits for what has not come."""
+
+    __slots__ = ("_kept", "_machine", "_waiters")
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._kept: dict[str, list[Letter]] = {}
+        self._waiters: dict[str, list[_Waiter]] = {}
+
+    def put(self, name: str, letter: Letter, *, front: bool = False) -> None:
+        """Give `letter` to the first waiter who can read it, or keep it."""
+        waiters = self._waiters.get(name)
+        while waiters:
+            waiter = waiters[0]
+            if not waiter.future.done():
+                self._hand_over(waiters, letter)
+                return
+            waiters.pop(0)
+        kept = self._kept.setdefault(name, [])
+        kept.insert(0 if front else len(kept), letter)
+
+    async def wait(self, signal: Signal[T]) -> T:
+        """Return what the next signal of that name carries."""
+        for letter in self._take_kept(signal.name):
+            try:
+                return signal.schema.decode(letter.payload, where=_where(signal))
+            except HoldfastError as error:
+                self._warn(signal, letter, error)
+        waiter = _Waiter(signal, self._machine.loop.create_future())
+        self._waiters.setdefault(signal.name, []).append(waiter)
+        try:
+            value: T = await waiter.future
+        except BaseException:
+            self._leave(waiter)
+            raise
+        return value
+
+    def awaited(self) -> tuple[str, ...]:
+        """Return the names somebody waits for."""
+        return tuple(self._waiters)
+
+    def _hand_over(self, waiters: list[_Waiter], letter: Letter) -> None:
+        waiter = waiters[0]
+        signal = waiter.signal
+        try:
+            value = signal.schema.decode(letter.payload, where=_where(signal))
+        except HoldfastError as error:
+            self._warn(signal, letter, error)
+            return
+        waiters.pop(0)
+        if not waiters:
+            del self._waiters[signal.name]
+        waiter.letter = letter
+        waiter.future.set_result(value)
+
+    def _take_kept(self, name: str) -> Any:
+        kept = self._kept.get(name)
+        while kept:
+            letter = kept.pop(0)
+            if not kept:
+                del self._kept[name]
+            yield letter
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """Forget a waiter who was cancelled; what it was given goes to the next."""
+        name = waiter.signal.name
+        if waiter.letter is not None:
+            self.put(name, waiter.letter, front=True)
+            return
+        waiters = self._waiters.get(name, [])
+        if waiter in waiters:
+            waiters.remove(waiter)
+        if not waiters:
+            self._waiters.pop(name, None)
+
+    def _warn(self, signal: Signal[Any], letter: Letter, error: HoldfastError) -> None:
+        self._machine.warnings.append(
+            f"signal {signal.name} (message {letter.id}) was dropped: {error.args[0]}"
+        )
+
+
+def _where(signal: Signal[Any]) -> str:
+    return f"signal {signal.name}"
