@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import dataclass
 
 import pytest
 
@@ -36,10 +37,6 @@ def hurried(function):
 class Shop:
     async def open(self) -> None: ...
 
-    @staticmethod
-    async def close(day: str) -> str:
-        return day
-
     async def __call__(self, day: str) -> str:
         return day
 
@@ -61,20 +58,38 @@ REFUSED = {
     ),
     "a method": (
         Shop.open,
-        "Shop.open (AT) is a method and cannot be a KIND: nothing would pass it self. "
-        "Move it out of the class, or mark it @staticmethod above @app.KIND.",
+        "Shop.open (AT) is a method and cannot be a KIND: an object does not outlive a crash. "
+        "Write a function outside the class, and pass it what it needs.",
+    ),
+    "a bound method": (
+        Shop().open,
+        "Shop.open (AT) is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
     ),
     "a class": (
         Shop,
-        "Shop is no function and cannot be a KIND. Put @app.KIND on a function.",
+        "Shop is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
+    ),
+    "a callable object": (
+        Shop(),
+        "Shop object is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
+    ),
+    "a partial": (
+        functools.partial(fetch, "a"),
+        "partial object is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
+    ),
+    "a builtin": (
+        len,
+        "len is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
     ),
     "a value": (
         42,
-        "a int is no function and cannot be a KIND. Put @app.KIND on a function.",
-    ),
-    "a partial without a name": (
-        functools.partial(fetch, "a"),
-        'fetch (AT) has no name of its own. Give it one: @app.KIND(name="...").',
+        "int object is no plain function and cannot be a KIND. "
+        "Write a `def` that does the call, and put @app.KIND on it.",
     ),
     "an async function in a sync wrapper": (
         hurried(fetch),
@@ -83,7 +98,7 @@ REFUSED = {
     ),
     "a step": (
         App("other").step(fetch),
-        "Step.__call__ (AT) is registered already. Register its bare function: app.KIND(it.plain).",
+        "fetch (AT) is registered already. Register its bare function: app.KIND(it.plain).",
     ),
 }
 
@@ -109,28 +124,42 @@ def test_the_place_of_the_function_is_named() -> None:
 
 def test_a_sync_function_is_no_workflow() -> None:
     with pytest.raises(BadDefinition) as refused:
-        App("shop").workflow(store)  # type: ignore[call-overload]
+        App("shop").workflow(store)  # type: ignore[arg-type]
     assert said(refused) == (
         "store (AT) is not async and cannot be a workflow. "
         "Write `async def`; its steps may be sync. [HF101]"
     )
 
 
-@pytest.mark.parametrize(
-    "function",
-    [functools.partial(fetch, "a"), Shop(), Shop.close, Shop().open],
-    ids=["partial", "callable", "static method", "bound method"],
-)
-def test_what_runs_on_its_own_may_be_registered_by_name(function) -> None:
-    app = App("shop")
-    assert app.step(name="named")(function).is_async
-    assert app.workflow(name="flow")(function).name == "flow"
-
-
 def test_nested_functions_are_welcome() -> None:
     async def nested() -> None: ...
 
     assert App("shop").workflow(nested).name == "nested"
+
+
+def test_wrapped_functions_are_welcome() -> None:
+    @functools.wraps(store)
+    def wrapper(*args):
+        return store(*args).upper()
+
+    step = App("shop").step(wrapper)
+    assert (step.name, step.plain("a")) == ("store", "A")
+
+
+def test_text_annotations_may_name_locals_of_the_functions_around() -> None:
+    @dataclass
+    class Order:
+        id: str
+
+    def define():
+        @App("shop").step
+        def ship(order: "Order", note: "list[str] | None" = None) -> "Order":
+            return order
+
+        return ship
+
+    payload = define().signature.encode((Order("42"),), {})
+    assert define().signature.decode(payload) == ((Order("42"), None), {})
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 255, "charge card", "städte.füllen-2", "日本"])

@@ -6,7 +6,7 @@ import pytest
 
 import holdfast.fronts.function.workflow as workflow_module
 from holdfast.app import App
-from holdfast.errors import BadDefinition, InvalidValue
+from holdfast.errors import BadDefinition, Unserialisable
 from holdfast.fronts.function.workflow import Bound, Workflow
 
 
@@ -38,7 +38,9 @@ def test_bind_encodes_the_input(checkout) -> None:
 
 
 def test_an_input_that_does_not_fit_is_refused_at_bind(checkout) -> None:
-    with pytest.raises(InvalidValue, match="copies"):
+    with pytest.raises(
+        Unserialisable, match="arguments of checkout: copies: str would come back as an error"
+    ):
         checkout.bind("42", copies="many")
 
 

@@ -6,29 +6,26 @@ that meets a bad definition an hour later has already accepted runs of it.
 
 from __future__ import annotations
 
-import functools
 import inspect
+import re
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Literal
 
 from holdfast.errors import BadDefinition
 
 Kind = Literal["step", "workflow"]
 
+_IDENTIFIER = re.compile(r"\b[^\W\d]\w*")
+
 LONGEST_NAME = 255
 RESERVED = "/#[]"
 """Step keys are built from names with these: `ship[3]/pack#1`."""
 
 
-def name_of(function: object, kind: Kind, given: str | None) -> str:
+def name_of(function: Callable[..., object], kind: Kind, given: str | None) -> str:
     """Return the name to register `function` under. Raises `BadDefinition`."""
-    name = given if given is not None else getattr(function, "__name__", None)
-    if name is None:
-        raise BadDefinition(
-            what=f"{described(function)} has no name of its own",
-            hint=f'Give it one: @app.{kind}(name="...").',
-        )
-    return check_name(name, f"{kind.capitalize()} name")
+    return check_name(function.__name__ if given is None else given, f"{kind.capitalize()} name")
 
 
 def check_name(name: object, what: str) -> str:
@@ -60,56 +57,58 @@ def check_function(function: Any, kind: Kind) -> None:
 
 def is_async(function: Any) -> bool:
     """Tell whether calling `function` gives a coroutine."""
-    return inspect.iscoroutinefunction(_called(function))
+    return inspect.iscoroutinefunction(function)
 
 
 def described(function: object) -> str:
     """Name a function, and where it was written, for the person who wrote it."""
-    called = _called(function)
-    name = getattr(called, "__qualname__", None) or f"a {type(function).__name__}"
-    code = getattr(inspect.unwrap(called) if callable(called) else called, "__code__", None)
+    name = getattr(function, "__qualname__", None) or f"{type(function).__qualname__} object"
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)
 
 
-def _called(function: Any) -> Any:
-    """Return what really runs: the function in a partial, the `__call__` of an object."""
-    while isinstance(function, functools.partial | staticmethod):
-        function = function.func if isinstance(function, functools.partial) else function.__func__
-    if inspect.isroutine(function) or inspect.isclass(function) or not callable(function):
-        return function
-    return function.__call__
+def local_names(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the names that a nested function's annotations take from the functions around it.
+
+    To be called while these still run, as decorators are. Needed where annotations are text.
+    """
+    owner = function.__qualname__.rpartition(".<locals>.")[0]
+    texts = [text for text in function.__annotations__.values() if isinstance(text, str)]
+    used = {word for text in texts for word in _IDENTIFIER.findall(text)}
+    found: dict[str, Any] = {}
+    frame = inspect.currentframe() if owner and used else None
+    while frame is not None:
+        scope = frame.f_code.co_qualname
+        if scope == owner or owner.startswith(f"{scope}.<locals>."):
+            local = frame.f_locals
+            found = {name: local[name] for name in used if name in local} | found
+        frame = frame.f_back
+    return found
 
 
 def _fault_of(function: Any, kind: Kind) -> tuple[str, str] | None:
     """Return what is wrong with a function and what to write instead, or None."""
-    called = _called(function)
     if hasattr(function, "plain"):
         return "is registered already", f"Register its bare function: app.{kind}(it.plain)."
-    if not callable(function) or inspect.isclass(function):
-        return f"is no function and cannot be a {kind}", f"Put @app.{kind} on a function."
-    if getattr(called, "__name__", "") == "<lambda>":
+    plain = inspect.unwrap(function) if callable(function) else None
+    if not (isinstance(plain, FunctionType) and isinstance(function, FunctionType)):
+        hint = f"Write a `def` that does the call, and put @app.{kind} on it."
+        return f"is no plain function and cannot be a {kind}", hint
+    if plain.__name__ == "<lambda>":
         return f"is a lambda and cannot be a {kind}", "Write it as a named def with annotations."
-    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         hint = "Return the values as one list instead of yielding them."
         return f"is a generator and cannot be a {kind}", hint
-    if _is_method(called):
-        hint = f"Move it out of the class, or mark it @staticmethod above @app.{kind}."
-        return f"is a method and cannot be a {kind}: nothing would pass it self", hint
-    return None if inspect.iscoroutinefunction(called) else _sync_fault_of(called, kind)
+    if next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
+        hint = "Write a function outside the class, and pass it what it needs."
+        return f"is a method and cannot be a {kind}: an object does not outlive a crash", hint
+    return None if is_async(function) else _sync_fault_of(plain, kind)
 
 
-def _sync_fault_of(called: Any, kind: Kind) -> tuple[str, str] | None:
-    if inspect.iscoroutinefunction(inspect.unwrap(called)):
+def _sync_fault_of(plain: FunctionType, kind: Kind) -> tuple[str, str] | None:
+    if is_async(plain):
         hint = "Write the decorator's inner function as `async def` and await in it."
         return "is an async function inside a decorator that is not async", hint
     if kind == "workflow":
         return "is not async and cannot be a workflow", "Write `async def`; its steps may be sync."
     return None
-
-
-def _is_method(function: Callable[..., object]) -> bool:
-    """Tell whether `function` stands in a class body and wants its instance or class."""
-    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
-    if inspect.ismethod(function) or not owner or owner.endswith("<locals>"):
-        return False
-    return next(iter(inspect.signature(function).parameters), "") in ("self", "cls")

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from holdfast.errors import BadDefinition, StepFailed, StepTimedOut
-from holdfast.fronts.function.naming import check_function, is_async, name_of
+from holdfast.fronts.function.naming import check_function, is_async, local_names, name_of
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
 from holdfast.machine import current
 from holdfast.model.durations import Duration, microseconds
@@ -55,6 +55,7 @@ class Step(Generic[P, R]):
     `is_async` tells whether `function` gives a coroutine; a sync one runs on a thread.
     """
 
+    __name__: str
     name: str
     function: Callable[P, Any]
     settings: StepOptions
@@ -73,6 +74,7 @@ class Step(Generic[P, R]):
         functools.update_wrapper(self, function, updated=())
         self.name = name_of(function, "step", name)
         self.function, self.settings = function, settings
+        self._names = local_names(function)
         self._raisables: Mapping[str, Raisable] = raisables(raises, self.name)
         self.raises = {name: each.type for name, each in self._raisables.items()}
         self.is_async = is_async(function)
@@ -100,7 +102,7 @@ class Step(Generic[P, R]):
         """How arguments and the result are stored. Made at first use: it imports pydantic."""
         from holdfast.machine.values import Signature
 
-        return Signature.of(self.function)
+        return Signature.of(self.function, names=self._names)
 
     def options(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import BadDefinition
-from holdfast.fronts.function.naming import check_function, check_name, name_of
+from holdfast.fronts.function.naming import check_function, check_name, local_names, name_of
 from holdfast.machine import current
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Workflow(Generic[P, R]):
     """A named, versioned definition whose body is `function`."""
 
+    __name__: str
     name: str
     version: str
     function: Callable[P, Coroutine[Any, Any, R]]
@@ -40,6 +41,7 @@ class Workflow(Generic[P, R]):
             check_name(version, "Version")
         self.version = version
         self.function = function
+        self._names = local_names(function)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the bare function, for unit tests: its steps are plain calls too."""
@@ -61,7 +63,7 @@ class Workflow(Generic[P, R]):
         """How the input and the result are stored. Made at first use: it imports pydantic."""
         from holdfast.machine.values import Signature
 
-        return Signature.of(self.function)
+        return Signature.of(self.function, names=self._names)
 
     @property
     def plain(self) -> Callable[P, Coroutine[Any, Any, R]]:
