@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import gc
 import os
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import holdfast as hf
-
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -23,6 +24,7 @@ from benchmarks.driver import (
     percentile,
     say,
     scratch,
+    sqlite_settings,
 )
 from benchmarks.pace import counted, measure
 from benchmarks.rows import Row, emit
@@ -91,6 +93,23 @@ async def opened(store: str, machines: int = 1_000) -> AsyncIterator[tuple[hf.Cl
             yield client, path
 
 
+def settings_in_use() -> dict[str, str]:
+    """Read the settings back from every SQLite connection this process holds.
+
+    They are found among the live objects, so the engine need not be trusted to tell.
+    """
+    found: dict[str, set[str]] = {}
+    for connection in [o for o in gc.get_objects() if isinstance(o, sqlite3.Connection)]:
+        read = partial(pragma, connection)
+        for name, value in sqlite_settings(read).items():
+            found.setdefault(name, set()).add(value)
+    return {name: " or ".join(sorted(values)) for name, values in found.items()}
+
+
+def pragma(connection: sqlite3.Connection, sql: str) -> object:
+    return connection.execute(sql).fetchone()[0]
+
+
 async def run_chain(client: hf.Client) -> None:
     run = await client.start(chain.bind(STEPS))
     await run.result()
@@ -99,7 +118,7 @@ async def run_chain(client: hf.Client) -> None:
 async def w1(task: Task) -> None:
     async with opened(task.store) as (client, _):
         figures = await measure(lambda: run_chain(client), task.size)
-        settings = settings_of(client)
+        settings = settings_in_use()
     emit(Row("holdfast", task.store, "w1", "", figures, settings, speed()))
 
 
@@ -120,7 +139,7 @@ async def w2(task: Task) -> None:
         run = await client.start(fan.bind(n))
         total = await run.result()
         seconds = time.perf_counter() - began
-        settings = settings_of(client)
+        settings = settings_in_use()
     if total != n * (n - 1) // 2:
         raise RuntimeError("wrong sum")
     emit(Row("holdfast", task.store, "w2", "", {"fan_s": seconds}, settings, speed()))
@@ -198,7 +217,7 @@ async def w5(task: Task) -> None:
     n = task.size.waiting
     async with opened(task.store, machines=2 * n) as (client, path):
         figures = {"live_kib": await memory_each(client, n)}
-        settings = settings_of(client)
+        settings = settings_in_use()
         if task.store != "memory":
             figures["disk_kib"] = disk_bytes(path) / 1024 / (n + WARM_UP)
     if task.store != "memory":

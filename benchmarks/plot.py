@@ -6,18 +6,18 @@ Bars start at zero and are linear. One bar that dwarfs all others is cut, and sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from statistics import median
 
 from benchmarks.report import Run
 from benchmarks.tables import TIMES, number
 from benchmarks.targets import PEERS, times_as_good
-from benchmarks.work import FIGURES, WORKS
+from benchmarks.work import FIGURES
 
 WIDTH, MARGIN, GAP = 980, 28, 36
 TOP, BAR, PITCH, HEAD = 92, 16, 25, 54
-LABEL, VALUE = 118, 74  # room to the left of the bars and to their right
+LABEL, VALUE = 128, 66  # room to the left of the bars and to their right
 CUT = 6  # a bar so many times as long as the next is cut
 COLOURS = {"holdfast/sqlite": "#0f766e", "holdfast/memory": "#7cc4bb", "raw/sqlite": "#d8dee6"}
 PEER_COLOUR = "#9aa7b8"
@@ -46,7 +46,14 @@ class Panel:
         return HEAD + PITCH * len(self.bars) + 26
 
 
-PANELS = ("step_ms", "steps_s", "fan_s", "pickup_ms", "resume_ms", LIVE_AND_PARKED)
+PANELS = {
+    "step_ms": "Chain: one step, p50",
+    "steps_s": "Chain: 50 runs at a time",
+    "fan_s": "Fan-out: 1,000 parallel steps",
+    "pickup_ms": "Pick-up: start to result, p50",
+    "resume_ms": "Resume: killed, to step 1,001",
+    LIVE_AND_PARKED: "Waiting: memory a run",
+}
 
 
 def svg(run: Run) -> str:
@@ -85,15 +92,12 @@ def subtitle(run: Run) -> str:
 
 def panel_of(run: Run, key: str) -> Panel:
     figure = FIGURES[key]
-    title = f"{WORKS[figure.work].name.capitalize()} · {figure.title}"
     bars = memory_bars(run) if key == LIVE_AND_PARKED else bars_of(run, key)
-    if key == LIVE_AND_PARKED:
-        title = "Waiting · memory a run"
     note = f"{figure.unit}, {figure.better} is better"
-    return Panel(title, note, headline(run, key), bars)
+    return Panel(PANELS[key], note, headline(run, key), bars)
 
 
-def bars_of(run: Run, key: str, suffix: str = "") -> list[Bar]:
+def bars_of(run: Run, key: str) -> list[Bar]:
     bars = []
     for contender in run.contenders:
         value = run.figures.median(contender.name, key)
@@ -101,13 +105,18 @@ def bars_of(run: Run, key: str, suffix: str = "") -> list[Bar]:
             continue
         colour = COLOURS.get(contender.name, PEER_COLOUR)
         is_ours = contender.name == "holdfast/sqlite"
-        bars.append(Bar(contender.title + suffix, value, colour, is_ours))
+        bars.append(Bar(contender.title, value, colour, is_ours))
     return bars
 
 
 def memory_bars(run: Run) -> list[Bar]:
     """Live and parked runs in one panel: some engines know only one of the two."""
-    return [*bars_of(run, "live_kib", ", live"), *bars_of(run, "parked_kib", ", parked")]
+    return [
+        replace(bar, label=f"{bar.label.partition(',')[0]}, {state}")
+        for state in ("live", "parked")
+        for bar in bars_of(run, f"{state}_kib")
+        if bar.colour != COLOURS["holdfast/memory"]
+    ]
 
 
 def headline(run: Run, key: str) -> str:
@@ -118,7 +127,10 @@ def headline(run: Run, key: str) -> str:
         return ""
     factor = median(factors)
     shown = f"{factor:.0f}" if factor >= 10 else f"{factor:.1f}"
-    return f"{shown}{TIMES} the best peer"
+    of_what = (
+        "as fast as the best peer" if FIGURES[key].better == "lower" else "the best peer's rate"
+    )
+    return f"{shown}{TIMES} {of_what}"
 
 
 def draw(panel: Panel, x: float, y: float) -> str:
@@ -127,7 +139,7 @@ def draw(panel: Panel, x: float, y: float) -> str:
         f'<path d="M{x} {y}H{right}" stroke="{RULE}"/>',
         text(x, y + 25, panel.title, 14, weight=600),
         text(x, y + 42, panel.note, 11.5, SOFT),
-        text(right, y + 25, panel.headline, 14, COLOURS["holdfast/sqlite"], 700, "end"),
+        text(right, y + 25, panel.headline, 13, COLOURS["holdfast/sqlite"], 700, "end"),
     ]
     longest = scale_of([bar.value for bar in panel.bars])
     for i, bar in enumerate(panel.bars):

@@ -59,13 +59,13 @@ def terminal(run: Run) -> str:
 
 def markdown(run: Run) -> str:
     """Return `RESULTS.md`."""
-    kind = "quick " if run.quick else ""
+    small = " This was a quick run: smaller than the words below say." if run.quick else ""
     parts = [
         "# Benchmark results",
-        f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a {kind}run "
+        f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a run "
         f"of {run.rounds} interleaved round{'s' * (run.rounds != 1)}, medians. Ratios are taken "
         "within a round, between neighbours in time; absolute times move by a factor of two on a "
-        "shared machine. Each step's result is on disk before the next step begins.",
+        "shared machine. Each step's result is on disk before the next step begins." + small,
         "![Holdfast beside its peers](results.svg)",
         "## Targets",
         "Holdfast on SQLite, against the peers and the raw limit of the same run.",
@@ -162,16 +162,16 @@ def works_table(run: Run) -> str:
 
 
 def variants(run: Run) -> str:
-    """Say which way of driving a peer gave its figures, where there was a choice."""
+    """Say in which way each engine was driven for its figures."""
     lines = []
     for contender in run.contenders:
-        picked = [
-            f"{figure.title}: {variant}"
+        picked = {
+            f"{figure.work.upper()} {variant}": None
             for figure in FIGURES.values()
-            if not figure.follows and (variant := run.figures.variant(contender.name, figure.key))
-        ]
+            if (variant := run.figures.variant(contender.name, figure.key))
+        }
         if picked:
-            lines.append(f"- {contender.title}: {'; '.join(picked)}.")
+            lines.append(f"- {contender.title}: {', '.join(picked)}.")
     told = "Where an engine can be driven in several ways, each figure is its best:"
     return "\n".join([told, "", *lines]) if lines else ""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.contenders import Contender
 from benchmarks.driver import ROOT
+from benchmarks.figures import Figures
 from benchmarks.rows import Row, from_line
 from benchmarks.tables import number
 from benchmarks.work import FIGURES, FULL, QUICK, WORKS
@@ -101,14 +102,12 @@ def ask(command: list[str], round_: int) -> tuple[list[Row], str]:
 
 def progress(piece: Piece, plan: Plan, rows: list[Row], failure: str, spent: float) -> str:
     where = f"round {piece.round}/{plan.rounds}  {piece.work}  {piece.contender.title:<17}"
-    return f"{where} {spent:6.1f} s  {failure or leading_figures(rows)}"
+    return f"{where} {spent:6.1f} s  {failure or leading_figures(rows, piece.contender.name)}"
 
 
-def leading_figures(rows: list[Row]) -> str:
-    """Say the best of each leading figure in this piece of work."""
-    shown = []
-    for figure in (f for f in FIGURES.values() if not f.follows):
-        values = [row.figures[figure.key] for row in rows if figure.key in row.figures]
-        if values:
-            shown.append(f"{number(figure.best(values))} {figure.unit}")
-    return ", ".join(shown)
+def leading_figures(rows: list[Row], contender: str) -> str:
+    """Say the leading figures of this piece of work, as the report will."""
+    found = Figures(rows)
+    leading = (figure for figure in FIGURES.values() if not figure.follows)
+    values = [(found.median(contender, figure.key), figure.unit) for figure in leading]
+    return ", ".join(f"{number(value)} {unit}" for value, unit in values if value is not None)
