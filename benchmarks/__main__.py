@@ -26,7 +26,7 @@ def main() -> int:
     contenders, interpreters, failures = ready(asked.only)
     plan = rounds.Plan(contenders, interpreters, asked.work, asked.rounds, asked.quick)
     rows, failed = rounds.run(plan, say)
-    counts = syncs.count(contenders, interpreters, say) if "w1" in asked.work else {}
+    counts = syncs.count(contenders, interpreters, say) if "w1" in asked.work else []
     run = summarise(plan, rows, counts, [*failures, *failed])
     say("\n" + report.terminal(run))
     if asked.json:
@@ -79,7 +79,7 @@ def ready(only: Sequence[str]) -> tuple[list[Contender], dict[str, str], list[st
 
 
 def summarise(
-    plan: rounds.Plan, rows: list[Row], counts: syncs.Counts, failures: Sequence[str]
+    plan: rounds.Plan, rows: list[Row], counts: Sequence[syncs.Count], failures: Sequence[str]
 ) -> report.Run:
     figures = Figures(rows)
     return report.Run(

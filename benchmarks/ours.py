@@ -1,4 +1,7 @@
-"""Holdfast itself, on `memory` and on `sqlite`, driven by its public API alone."""
+"""Holdfast itself, on `memory` and on `sqlite`, driven by its public API.
+
+Only the commit counter is read from inside.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import holdfast as hf
 from benchmarks.calibrate import rss_bytes, speed
@@ -29,8 +33,12 @@ from benchmarks.driver import (
 from benchmarks.pace import counted, measure
 from benchmarks.rows import Row, emit
 from benchmarks.work import AT_ONCE, STEPS, small_result
+from holdfast.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
 
 MODULE = "benchmarks.ours"
+DATABASE = "bench.db"
 WARM_UP = 200  # waiting runs before memory is first read
 BATCH = 500  # waiting runs started at a time
 app = hf.App("bench")
@@ -84,13 +92,15 @@ async def waiter() -> int:
 
 
 @contextlib.asynccontextmanager
-async def opened(store: str, machines: int = 1_000) -> AsyncIterator[tuple[hf.Client, Path]]:
-    """Open a new store with an embedded worker; give the client and the file's path."""
+async def opened(store: str) -> AsyncIterator[hf.Client]:
+    """Open a new store with an embedded worker, its file in a scratch directory."""
     with scratch() as directory:
-        path = directory / "bench.db"
-        url = "memory://" if store == "memory" else f"sqlite:///{path}"
-        async with app.open(url, settings=hf.Settings(machines=machines)) as client:
-            yield client, path
+        async with app.open(url_in(directory, store)) as client:
+            yield client
+
+
+def url_in(directory: Path, store: str) -> str:
+    return "memory://" if store == "memory" else f"sqlite:///{directory / DATABASE}"
 
 
 def settings_in_use() -> dict[str, str]:
@@ -99,11 +109,14 @@ def settings_in_use() -> dict[str, str]:
     They are found among the live objects, so the engine need not be trusted to tell.
     """
     found: dict[str, set[str]] = {}
-    for connection in [o for o in gc.get_objects() if isinstance(o, sqlite3.Connection)]:
-        read = partial(pragma, connection)
-        for name, value in sqlite_settings(read).items():
+    for connection in live(sqlite3.Connection):
+        for name, value in sqlite_settings(partial(pragma, connection)).items():
             found.setdefault(name, set()).add(value)
     return {name: " or ".join(sorted(values)) for name, values in found.items()}
+
+
+def live(kind: type[T]) -> list[T]:
+    return [thing for thing in gc.get_objects() if isinstance(thing, kind)]
 
 
 def pragma(connection: sqlite3.Connection, sql: str) -> object:
@@ -116,25 +129,28 @@ async def run_chain(client: hf.Client) -> None:
 
 
 async def w1(task: Task) -> None:
-    async with opened(task.store) as (client, _):
+    async with opened(task.store) as client:
         figures = await measure(lambda: run_chain(client), task.size)
         settings = settings_in_use()
     emit(Row("holdfast", task.store, "w1", "", figures, settings, speed()))
 
 
-async def counted_chain(task: Task) -> None:
-    async with opened(task.store) as (client, _):
-        await counted(lambda: run_chain(client), task, lanes=1)
+async def counted_chains(task: Task, lanes: int) -> None:
+    async with opened(task.store) as client:
+        before = commits()
+        await counted(lambda: run_chain(client), task, lanes)
+        each = (commits() - before) / (task.count * STEPS)
+    emit(Row("holdfast", task.store, "chain", "", {"commits_step": each}))
 
 
-async def counted_crowd(task: Task) -> None:
-    async with opened(task.store) as (client, _):
-        await counted(lambda: run_chain(client), task, lanes=AT_ONCE)
+def commits() -> int:
+    """Return how many transactions the SQLite writers of this process have made."""
+    return sum(writer.transactions for writer in live(Writer))
 
 
 async def w2(task: Task) -> None:
     n = task.size.fan
-    async with opened(task.store) as (client, _):
+    async with opened(task.store) as client:
         began = time.perf_counter()
         run = await client.start(fan.bind(n))
         total = await run.result()
@@ -147,7 +163,7 @@ async def w2(task: Task) -> None:
 
 async def w3(task: Task) -> None:
     with scratch() as directory:
-        url = f"sqlite:///{directory / 'bench.db'}"
+        url = url_in(directory, task.store)
         with child(MODULE, "worker", url) as worker:
             hear(worker, "ready")
             async with app.open(url, worker=False) as client:
@@ -188,7 +204,7 @@ async def w4(task: Task) -> None:
         ("resume_long_ms", task.size.long_history),
     ):
         with scratch() as directory:
-            url = f"sqlite:///{directory / 'bench.db'}"
+            url = url_in(directory, task.store)
             figures[key] = float(killed_and_resumed(MODULE, (url, steps), (url,)))
     emit(Row("holdfast", task.store, "w4", "", figures, {}, speed()))
 
@@ -215,23 +231,28 @@ async def resume(url: str) -> None:
 
 async def w5(task: Task) -> None:
     n = task.size.waiting
-    async with opened(task.store, machines=2 * n) as (client, path):
-        figures = {"live_kib": await memory_each(client, n)}
-        settings = settings_in_use()
+    figures = {}
+    with scratch() as directory:
+        cache = hf.Settings(machines=2 * n)
+        async with app.open(url_in(directory, task.store), settings=cache) as client:
+            figures["live_kib"] = await memory_each(client, n)
+            settings = settings_in_use()
         if task.store != "memory":
-            figures["disk_kib"] = disk_bytes(path) / 1024 / (n + WARM_UP)
+            figures["disk_kib"] = disk_bytes(directory / DATABASE) / 1024 / (n + WARM_UP)
     if task.store != "memory":
         # In a process of its own: what the live runs left behind would be used again here.
         with child(MODULE, "park", task.store, n) as process:
             figures["parked_kib"] = float(hear(process, "parked"))
+            process.wait()
     emit(Row("holdfast", task.store, "w5", "", figures, settings, speed()))
 
 
 async def park(store: str, n: str) -> None:
-    """Let a worker with room for a few live runs only park the rest, and say what they hold."""
-    async with opened(store, machines=WARM_UP // 2) as (client, _):
-        say("parked", await memory_each(client, int(n)))
-        os._exit(0)
+    """Let a worker with room for a few live runs park the others, and say what those hold."""
+    with scratch() as directory:
+        cache = hf.Settings(machines=WARM_UP // 2)
+        async with app.open(url_in(directory, store), settings=cache) as client:
+            say("parked", await memory_each(client, int(n)))
 
 
 async def memory_each(client: hf.Client, n: int) -> float:
@@ -261,7 +282,7 @@ def in_loop(piece: Callable[..., object]) -> Callable[..., None]:
 if __name__ == "__main__":
     PIECES = {
         "w1": w1, "w2": w2, "w3": w3, "w4": w4, "w5": w5,
-        "chain": counted_chain, "crowd": counted_crowd,
+        "chain": partial(counted_chains, lanes=1), "crowd": partial(counted_chains, lanes=AT_ONCE),
     }  # fmt: skip
     ROLES = {"worker": serve, "crash": crash, "resume": resume, "park": park}
     main(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.contenders import Contender, pins
 from benchmarks.figures import Figures
-from benchmarks.syncs import Counts
+from benchmarks.syncs import Count
 from benchmarks.tables import NONE, number, table
 from benchmarks.targets import Verdict
 from benchmarks.work import FIGURES, WORKS
@@ -32,7 +32,7 @@ class Run:
 
     figures: Figures
     verdicts: Sequence[Verdict]
-    syncs: Counts
+    syncs: Sequence[Count]
     contenders: Sequence[Contender]
     works: Sequence[str]
     rounds: int
@@ -74,8 +74,9 @@ def markdown(run: Run) -> str:
         figures_table(run),
         variants(run),
         "## Disk syncs a step",
-        "Counted by `strace` (`fdatasync` and `fsync`): ten-step chains one after another, and "
-        "50 at a time. Starting a run is a commit too, so eleven for ten steps is 1.1.",
+        "Counted by `strace` (`fdatasync` and `fsync`) over chains of ten steps, beside the "
+        "commits our SQLite writer counted itself. Starting a run is a commit too: eleven for ten steps "
+        "is 1.1. Checkpoints of the WAL add a few syncs to anybody's.",
         syncs_table(run),
         "## The work",
         works_table(run),
@@ -133,16 +134,17 @@ def syncs_table(run: Run) -> str:
     if not run.syncs:
         return "Not counted in this run."
     titles = {contender.name: contender.title for contender in run.contenders}
+    ways = {"chain": "one after another", "crowd": "50 at a time"}
     rows = [
-        [titles[name], *(_count(ways, way) for way in ("chain", "crowd"))]
-        for name, ways in run.syncs.items()
+        [
+            titles[count.contender],
+            ways[count.way],
+            count.syncs if isinstance(count.syncs, str) else number(count.syncs),
+            NONE if count.commits is None else number(count.commits),
+        ]
+        for count in run.syncs
     ]
-    return table(["", "one after another", "50 at a time"], rows)
-
-
-def _count(ways: Mapping[str, float | str], way: str) -> str:
-    value = ways.get(way, NONE)
-    return value if isinstance(value, str) else number(value)
+    return table(["", "", "syncs", "commits"], rows)
 
 
 def settings_table(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""Disk syncs a step, counted by strace.
+"""Disk syncs a step, counted by strace, beside the commits the engine itself counted.
 
 The same driver runs a small and a larger number of chains; the difference of the two counts
 belongs to the chains alone, without opening, migrating and closing the database.
@@ -10,62 +10,79 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from benchmarks.contenders import Contender
 from benchmarks.driver import ROOT, scratch
 from benchmarks.rounds import command_for
+from benchmarks.rows import from_line
 from benchmarks.work import STEPS
 
-FEW, MANY = 20, 60
-CROWD_FEW, CROWD_MANY = 100, 400
+WAYS = {"chain": (20, 60), "crowd": (100, 400)}  # few and many chains, alone and 50 at a time
 MISSING = "not measured: install strace"
-Counts = Mapping[str, Mapping[str, float | str]]  # contender -> way -> syncs a step
+FAILED = "not measured: strace or the driver failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one contender did in one way; `commits` is None for who does not count them."""
+
+    contender: str
+    way: str
+    syncs: float | str  # a step, or why it is not known
+    commits: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    syncs: int
+    commits: float | None
 
 
 def count(
     contenders: Sequence[Contender], interpreters: Mapping[str, str], say: Callable[[str], None]
-) -> Counts:
-    """Return syncs a step of every contender on disk; ours also with 50 chains at a time."""
-    counts: dict[str, dict[str, float | str]] = {}
+) -> list[Count]:
+    """Return the counts of every contender on disk; ours also with 50 chains at a time."""
+    counts = []
     for contender in contenders:
-        if contender.store == "memory":
-            continue
-        counts[contender.name] = ways = {}
-        for way, few, many in ways_of(contender):
-            ways[way] = per_step(command_for(contender, interpreters), way, few, many)
-            say(f"syncs   {way:<6} {contender.title:<17} {ways[way]} a step")
+        ways = ["chain", "crowd"] if contender.engine == "holdfast" else ["chain"]
+        for way in ways if contender.store != "memory" else []:
+            got = per_step(contender, command_for(contender, interpreters), way)
+            say(f"syncs   {way:<6} {contender.title:<17} {got.syncs} a step")
+            counts.append(got)
     return counts
 
 
-def ways_of(contender: Contender) -> list[tuple[str, int, int]]:
-    alone = ("chain", FEW, MANY)
-    return [alone, ("crowd", CROWD_FEW, CROWD_MANY)] if contender.engine == "holdfast" else [alone]
-
-
-def per_step(command: list[str], way: str, few: int, many: int) -> float | str:
+def per_step(contender: Contender, command: list[str], way: str) -> Count:
     if shutil.which("strace") is None:
-        return MISSING
-    counted = [syncs_of([*command, "--work", way, "--count", str(n)]) for n in (few, many)]
-    if None in counted:
-        return "not measured: strace or the driver failed"
-    less, more = (n or 0 for n in counted)
-    return round((more - less) / (many - few) / STEPS, 3)
+        return Count(contender.name, way, MISSING, None)
+    few, many = WAYS[way]
+    less, more = (traced([*command, "--work", way, "--count", str(n)]) for n in (few, many))
+    if less is None or more is None:
+        return Count(contender.name, way, FAILED, None)
+    syncs = round((more.syncs - less.syncs) / (many - few) / STEPS, 3)
+    return Count(contender.name, way, syncs, more.commits)
 
 
-def syncs_of(command: list[str]) -> int | None:
-    """Return how often the command and its children synced, or None if it failed."""
+def traced(command: list[str]) -> Trace | None:
+    """Count the syncs of a command and its children, or return None if it failed."""
     with scratch() as directory:
         report = directory / "strace.txt"
         # With seccomp-bpf the other system calls run at full speed.
         strace = ["strace", "-f", "--seccomp-bpf", "-c", "-e", "trace=fdatasync,fsync"]
-        traced = [*strace, "-o", str(report), *command]
-        ended = subprocess.run(traced, cwd=ROOT, capture_output=True, check=False)
+        whole = [*strace, "-o", str(report), *command]
+        ended = subprocess.run(whole, cwd=ROOT, capture_output=True, text=True, check=False)
         if ended.returncode != 0 or not report.exists():
             return None
-        return total_calls(report.read_text())
+        return Trace(total_calls(report.read_text()), commits_told(ended.stdout))
 
 
 def total_calls(report: str) -> int:
     """Add up the calls of strace's summary, whose columns end in `calls [errors] syscall`."""
     lines = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*\b(f\w*sync)$", report, re.MULTILINE)
     return sum(int(calls) for calls, _ in lines)
+
+
+def commits_told(output: str) -> float | None:
+    rows = [row for line in output.splitlines() if (row := from_line(line, 0))]
+    return rows[-1].figures.get("commits_step") if rows else None
