@@ -85,9 +85,9 @@ class Loop(asyncio.AbstractEventLoop):
 
     def enter(self) -> Outside:
         """Make this the running loop; `leave` must be called with what is returned."""
-        if running_loop() is self:
-            raise RuntimeError("a machine cannot be fed or closed by its own body")
         host = running_loop()
+        if host is self:
+            raise RuntimeError("a machine cannot be fed or closed by its own body")
         outside = (host, sys.get_asyncgen_hooks(), _swap_current_task(host, None))
         _set_running(self)
         sys.set_asyncgen_hooks(None, _abandon)

@@ -1,0 +1,49 @@
+"""The check that replay works, made after every turn: a second machine is fed from the start.
+
+Slow by design. Our own tests run with it, and a host may for one run somebody distrusts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.errors import ReplayMismatch
+from holdfast.machine.machine import Machine
+from holdfast.model.events import Event
+
+
+def twin_of(machine: Machine) -> Machine:
+    """Return a machine of the same run that was fed nothing."""
+    return Machine(
+        machine.body,
+        machine.signature,
+        ns=machine.ns,
+        run=machine.run,
+        generation=machine.generation,
+    )
+
+
+def check_replay(machine: Machine, history: Iterable[Event]) -> None:
+    """Make sure that `history`, fed from the start, leads where `machine` is now.
+
+    Raises `ReplayMismatch`, also if only what the two wait for differs.
+    """
+    twin = twin_of(machine)
+    try:
+        for event in history:
+            twin.feed(event)
+        lived, replayed = machine.fingerprint(), twin.fingerprint()
+        if lived != replayed:
+            raise ReplayMismatch(
+                seq=machine.seq,
+                recorded=f"followed by {_told(lived)}",
+                asked=f"leads to {_told(replayed)} in a replay",
+                source=twin.source(),
+            )
+    finally:
+        twin.close()
+
+
+def _told(fingerprint: tuple[object, ...]) -> str:
+    asks, timers, signals, ended = fingerprint
+    return f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
