@@ -1,0 +1,165 @@
+"""Encode, read back, compare: the hottest path of the engine.
+
+A value is refused unless what comes back is the same, so every crossing pays for both ways. Speed
+comes from comparing builtins by `marshal` (in C; its bytes are compared and thrown away, never
+stored), and from looking for limits in the bytes instead of in the value: NUL is always written as
+`\\u0000`, and no payload is deeper than the number of its brackets. What looks suspicious there is
+looked at again, exactly and slowly.
+"""
+
+from __future__ import annotations
+
+import marshal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidValue, PayloadTooLarge, Unserialisable, UnserialisableResult
+from holdfast.machine.values import advice
+from holdfast.machine.values.compare import difference
+from holdfast.machine.values.core import Core
+from holdfast.machine.values.limits import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    Problem,
+    json_depth,
+    over_a_limit,
+    too_deep,
+)
+from holdfast.machine.values.walk import follow, join, key_step, locate
+
+if TYPE_CHECKING:
+    from pydantic_core import ValidationError
+
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "is_harmless"]
+
+MAX_PAYLOAD = 2 * 1024 * 1024
+
+_NUL = b"\\u0000"
+_MARSHAL_VERSION = 2  # the last one without references, whose bytes depend on identity
+
+
+def is_harmless(payload: bytes) -> bool:
+    """Tell whether the JSON of one or more scalars breaks no limit, whatever they are."""
+    return len(payload) <= MAX_DIGITS and _NUL not in payload
+
+
+class Codec:
+    """Takes values across the line by one core schema."""
+
+    __slots__ = ("_core", "_plain", "_to_json", "_validate_json")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._plain = core.plain
+        self._to_json = core.serializer.to_json
+        self._validate_json = core.validator.validate_json
+
+    def cross(self, value: Any, where: str, root: str) -> tuple[bytes, Any]:
+        """Return the canonical JSON of a value, and the value it comes back as.
+
+        Raises `Unserialisable` if that would differ from the value, or `PayloadTooLarge`. The path
+        in the message starts with `root`.
+        """
+        try:
+            payload = self._to_json(value, warnings=False, round_trip=True)
+            size = len(payload)
+            if size > MAX_PAYLOAD:
+                raise PayloadTooLarge(where=where, size=size, limit=MAX_PAYLOAD)
+            back = self._validate_json(payload)
+        except ValueError as error:
+            # Not chained: pydantic's message quotes the value, which has no place in a log.
+            raise _refusal(self._why(value, error), where, root) from None
+        if not (self._plain and _same(value, back)):
+            self._compare(value, back, where, root)
+        # 65 levels need 65 opening and 65 closing brackets.
+        if _NUL in payload or (size > 2 * MAX_DEPTH and _may_be_deep(payload)):
+            _check_limits(value, payload, where, root)
+        return payload, back
+
+    def decode(self, payload: bytes, where: str, root: str) -> Any:
+        """Return the value of a payload. Raises `InvalidValue` if it does not fit."""
+        try:
+            return self._validate_json(payload)
+        except ValueError as error:
+            raise _invalid(error, where, root) from None
+
+    def _compare(self, value: Any, back: Any, where: str, root: str) -> None:
+        found = difference(value, back)
+        if found is None:
+            return
+        problem = over_a_limit(value) or advice.explain(found, in_union=self._core.in_union)
+        raise _refusal(problem, where, root)
+
+    def _why(self, value: Any, error: ValueError) -> Problem:
+        problem = over_a_limit(value) or self._stranger(value)
+        if problem is not None:
+            return problem
+        if not hasattr(error, "errors"):
+            return advice.misfit("", value, _brief(error))
+        first = _details(error)[0]
+        location = first["loc"]
+        if location[-1:] == ("[key]",):
+            return advice.bad_key(*follow(value, location[:-2]))
+        return advice.misfit(*follow(value, location), _brief(first["msg"]))
+
+    def _stranger(self, value: Any) -> Problem | None:
+        """Find the first object that has no JSON form at all."""
+        strangers: list[Any] = []
+        with suppress(ValueError):  # the caller is about to report the first error already
+            self._to_json(value, warnings=False, round_trip=True, fallback=strangers.append)
+        if not strangers:
+            return None
+        return advice.unknown(locate(value, strangers[0]) or "", strangers[0])
+
+
+def _same(value: Any, back: Any) -> bool:
+    try:
+        sent = marshal.dumps(value, _MARSHAL_VERSION)
+    except ValueError:  # no builtin; the exact comparison will tell
+        return False
+    return sent == marshal.dumps(back, _MARSHAL_VERSION)
+
+
+def _may_be_deep(payload: bytes) -> bool:
+    return payload.count(b"[") + payload.count(b"{") > MAX_DEPTH
+
+
+def _check_limits(value: Any, payload: bytes, where: str, root: str) -> None:
+    from pydantic_core import from_json
+
+    depth = json_depth(from_json(payload))
+    if depth > MAX_DEPTH:
+        raise _refusal(too_deep(depth), where, root)
+    problem = over_a_limit(value) if _NUL in payload else None
+    if problem is not None:
+        raise _refusal(problem, where, root)
+
+
+def _refusal(problem: Problem, where: str, root: str) -> Unserialisable:
+    kind = UnserialisableResult if root == "result" else Unserialisable
+    return kind(
+        where=where,
+        path=join(root, problem.steps) or "arguments",
+        found=problem.found,
+        wanted=problem.wanted,
+        hint=problem.hint,
+    )
+
+
+def _invalid(error: Any, where: str, root: str) -> InvalidValue:
+    found = _details(error)
+    steps = "".join(key_step(name) for name in found[0]["loc"])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    problem = _brief(found[0]["msg"]) + more
+    return InvalidValue(where=where, path=join(root, steps) or "arguments", problem=problem)
+
+
+def _details(error: Any) -> list[Any]:
+    failed: ValidationError = error
+    found: list[Any] = failed.errors(include_url=False, include_context=False, include_input=False)
+    return found
+
+
+def _brief(message: object) -> str:
+    text = str(message).splitlines()[0].rstrip(".")
+    return text if len(text) <= 200 else f"{text[:197]}..."

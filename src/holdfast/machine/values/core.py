@@ -1,0 +1,189 @@
+"""From annotations to pydantic's core schemas, made fit for a line that must not lose anything.
+
+pydantic builds the schema; three things are changed in it, in nested classes too:
+
+- bytes are base64 and names are field names, whatever a class configures for its own clients
+- validation is strict, so that "5" is never taken for 5
+- sets are written in order: the order of a set of str changes with every start of the
+  interpreter, and with it would change the digest of the arguments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.machine.values.walk import is_kind
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema, SchemaSerializer, SchemaValidator
+
+_CONFIG: Mapping[str, Any] = {
+    "allow_inf_nan": False,
+    "ser_json_bytes": "base64",
+    "ser_json_inf_nan": "null",
+    "serialize_by_alias": False,
+    "strict": True,
+    "val_json_bytes": "base64",
+    "validate_by_alias": False,
+    "validate_by_name": True,
+}
+
+# Keys of a schema whose values belong to the user, not to the schema.
+_OPAQUE = frozenset({"cls", "context", "default", "expected", "members", "metadata"})
+
+# Kinds that do not inherit the configuration from around them.
+_WITH_CONFIG = frozenset({"dataclass", "model", "typed-dict"})
+
+_SCALARS: Mapping[str, type] = {"bool": bool, "int": int, "none": type(None), "str": str}
+
+# Values of these can be compared by `marshal`. Not bytes: marshal cannot tell a bytearray apart.
+_PLAIN = frozenset(_SCALARS) | {
+    "any",
+    "default",
+    "definition-ref",
+    "definitions",
+    "dict",
+    "float",
+    "frozenset",
+    "list",
+    "literal",
+    "nullable",
+    "set",
+    "tuple",
+    "typed-dict",
+    "typed-dict-field",
+    "union",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A schema ready for use.
+
+    `scalars` are the types whose values come back as themselves, unasked; `plain` promises that
+    values consist of builtins only; `in_union` that there is a choice which may go wrong.
+    """
+
+    source: CoreSchema
+    serializer: SchemaSerializer
+    validator: SchemaValidator
+    scalars: frozenset[type]
+    plain: bool
+    in_union: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One parameter of a function: its annotation, and whether a call may leave it out."""
+
+    annotation: Any
+    required: bool
+
+
+def core_of(annotation: Any) -> Core:
+    """Build the schema of one annotation. Raises pydantic's errors for what it cannot handle."""
+    from pydantic import TypeAdapter
+
+    return _prepare(TypeAdapter[Any](annotation).core_schema)
+
+
+def core_of_arguments(fields: Mapping[str, Field]) -> tuple[Core, tuple[type | None, ...]]:
+    """Build the schema of named arguments, and the one exact type of each that has one."""
+    from pydantic import TypeAdapter
+
+    # A tuple collects what the annotations share (recursive classes) in one schema.
+    annotations = tuple(field.annotation for field in fields.values())
+    source: Any = TypeAdapter[Any](tuple[annotations]).core_schema  # type: ignore[valid-type]
+    shared = source["definitions"] if source["type"] == "definitions" else None
+    items = (source["schema"] if shared is not None else source)["items_schema"]
+    named: Any = {
+        "type": "typed-dict",
+        "extra_behavior": "forbid",
+        "fields": {
+            name: {"type": "typed-dict-field", "schema": item, "required": field.required}
+            for (name, field), item in zip(fields.items(), items, strict=True)
+        },
+    }
+    if shared is not None:
+        named = {"type": "definitions", "schema": named, "definitions": shared}
+    return _prepare(named), tuple(_only(_scalars(item)) for item in items)
+
+
+def _prepare(source: Any) -> Core:
+    from pydantic_core import SchemaSerializer, SchemaValidator
+
+    config: Any = dict(_CONFIG)
+    fit = _refit(source)
+    kinds = set(_kinds(source))
+    return Core(
+        source=source,
+        # Prebuilt parts of nested models would bring back what `_refit` has changed.
+        serializer=SchemaSerializer(fit, config, _use_prebuilt=False),
+        validator=SchemaValidator(fit, config, _use_prebuilt=False),
+        scalars=_scalars(source),
+        plain=kinds <= _PLAIN,
+        in_union="union" in kinds or "tagged-union" in kinds,
+    )
+
+
+def _refit(node: Any) -> Any:
+    if is_kind(node, list, tuple):
+        return type(node)(_refit(item) for item in node)
+    if not is_kind(node, dict):
+        return node
+    schema: dict[str, Any] = {
+        key: part if _is_opaque(node, key) else _refit(part) for key, part in node.items()
+    }
+    if schema.get("type") in _WITH_CONFIG:
+        schema["config"] = {**schema.get("config", {}), **_CONFIG}
+    if schema.get("type") in ("set", "frozenset") and "serialization" not in schema:
+        schema["serialization"] = {
+            "type": "function-wrap",
+            "function": _in_order,
+            "when_used": "json",
+        }
+    return schema
+
+
+def _is_opaque(node: Any, key: str) -> bool:
+    # A node without a type is a table of fields, and a field may have any name.
+    return key in _OPAQUE and isinstance(node.get("type"), str)
+
+
+def _in_order(items: Any, write: Any) -> Any:
+    from pydantic_core import to_json
+
+    written = write(items)
+    return sorted(written, key=to_json) if is_kind(written, list) else written
+
+
+def _kinds(node: Any) -> Iterator[str]:
+    if is_kind(node, list, tuple):
+        for item in node:
+            yield from _kinds(item)
+    elif is_kind(node, dict):
+        kind = node.get("type")
+        if isinstance(kind, str):
+            yield kind
+        for key, part in node.items():
+            if not _is_opaque(node, key):
+                yield from _kinds(part)
+
+
+def _scalars(schema: Any) -> frozenset[type]:
+    """Return the scalar types that a schema takes as they are, without any constraint."""
+    kind, details = schema["type"], schema.keys() - {"type", "metadata"}
+    if kind == "any":
+        return frozenset(_SCALARS.values())
+    if kind in _SCALARS and not details:
+        return frozenset({_SCALARS[kind]})
+    if kind == "nullable" and details == {"schema"}:
+        inner = _scalars(schema["schema"])
+        return inner | {type(None)} if inner else inner
+    return frozenset()
+
+
+def _only(types: frozenset[type]) -> type | None:
+    return next(iter(types)) if len(types) == 1 else None

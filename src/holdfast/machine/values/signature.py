@@ -1,0 +1,220 @@
+"""The parameters of a step or workflow function, and how a call of it crosses the line.
+
+A payload is one JSON object by parameter name, in the order of the parameters, defaults filled in:
+`f(1)` and `f(x=1)` give the same bytes, and a parameter that was added later with a default does
+not make an old payload unreadable. `*args` is a list under its name, `**kwargs` an object.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from inspect import Parameter
+from typing import Any
+
+from holdfast.errors import BadDefinition
+from holdfast.machine.values.codec import Codec, is_harmless
+from holdfast.machine.values.core import Core, Field, core_of_arguments
+from holdfast.machine.values.schema import (
+    Schema,
+    bad_annotation,
+    canonical,
+    digest,
+    json_schema_of,
+    text_of,
+)
+
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Signature:
+    """The parameters of a step or workflow function, and its result."""
+
+    def __init__(self, name: str, parameters: inspect.Signature, hints: Mapping[str, Any]) -> None:
+        self.name = name
+        self.result: Schema[Any] = Schema.of(hints.get("return", Any))
+        self._where = f"arguments of {name}"
+        self._parameters = parameters
+        self._order = tuple(parameters.parameters.values())
+        self._names = tuple(parameters.parameters)
+        self._defaults = {p.name: p.default for p in self._order if p.default is not p.empty}
+        kinds = {parameter.kind for parameter in self._order}
+        # With these, calls can be bound by hand; -1 never equals a number of arguments.
+        self._named_only = kinds <= {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
+        self._positional = sum(p.kind in _POSITIONAL for p in self._order)
+        self._arity = len(self._order) if kinds <= set(_POSITIONAL) else -1
+        self._core, exact = self._build(hints)
+        # Arguments of just these types come back as themselves, unasked.
+        self._exact = None if None in exact else exact
+        self._codec = Codec(self._core)
+        self._to_json = self._core.serializer.to_json
+        self._schema: bytes | None = None
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], *, names: Mapping[str, Any] | None = None
+    ) -> Signature:
+        """Return the signature of a function.
+
+        `names` are additional names its annotations may use, such as the locals of the function it
+        is defined in. Raises `BadDefinition` for a method, for a name that cannot be resolved, and
+        for a type that cannot be stored.
+        """
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        name = name.rpartition("<locals>.")[2]
+        if not isinstance(inspect.unwrap(function), types.FunctionType):
+            raise BadDefinition(
+                what=f"{name} is no plain function",
+                hint=f"Write `def {name.rpartition('.')[2]}(...)` and register that.",
+            )
+        parameters = inspect.signature(function)
+        _refuse_methods(name, parameters)
+        signature = cls(name, parameters, _hints(name, function, names or {}))
+        try:
+            signature.result.build()
+        except BadDefinition as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise bad_annotation(f"The result of {name}", cause) from error
+        return signature
+
+    @property
+    def schema(self) -> bytes:
+        """The 8 bytes by which the parameters are recognised: names, order and types."""
+        if self._schema is None:
+            order = ",".join(self._names).encode()
+            self._schema = digest(order + b"\n" + canonical(self.json_schema()))
+        return self._schema
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the payload."""
+        return json_schema_of(self._core)
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """Return the canonical JSON of a call, sure to come back the same.
+
+        Raises `TypeError` for a call the function would not take, `Unserialisable` and
+        `PayloadTooLarge`.
+        """
+        if kwargs or len(args) != self._arity:
+            given = self._bind(args, kwargs)
+        else:
+            given = dict(zip(self._names, args, strict=True))
+        if self._exact is not None and (*map(type, given.values()),) == self._exact:
+            try:
+                payload = self._to_json(given)
+            except ValueError:  # a lone surrogate; `Codec.cross` finds the words
+                payload = b""
+            if payload and is_harmless(payload):
+                return payload
+        return self._codec.cross(given, self._where, "")[0]
+
+    def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what to call the function with. Raises `InvalidValue`."""
+        given = self._codec.decode(payload, self._where, "")
+        if len(given) == self._arity:
+            return tuple(given.values()), {}
+        return self._unbind(given)
+
+    def _build(self, hints: Mapping[str, Any]) -> tuple[Core, tuple[type | None, ...]]:
+        from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+        fields = {p.name: _field(p, hints.get(p.name, Any)) for p in self._order}
+        try:
+            return core_of_arguments(fields)
+        except (PydanticUserError, PydanticUndefinedAnnotation, NameError) as error:
+            guilty = next((n for n in fields if not _is_usable(fields[n])), "?")
+            annotation = text_of(fields[guilty].annotation) if guilty in fields else "?"
+            subject = f"Parameter {guilty!r} of {self.name} (`{annotation}`)"
+            raise bad_annotation(subject, error) from error
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        names = self._names
+        if self._named_only and len(args) <= self._positional:
+            given = {**self._defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            is_repeated = not kwargs.keys().isdisjoint(names[: len(args)])
+            if not is_repeated and given.keys() == self._parameters.parameters.keys():
+                return {name: given[name] for name in names}
+        try:
+            bound = self._parameters.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self._parameters}: {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _unbind(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for parameter in self._order:
+            name, kind = parameter.name, parameter.kind
+            if kind is Parameter.VAR_POSITIONAL:
+                args.extend(given.get(name, ()))
+            elif kind is Parameter.VAR_KEYWORD:
+                kwargs.update(given.get(name, {}))
+            elif kind is Parameter.KEYWORD_ONLY:
+                kwargs[name] = given.get(name, parameter.default)
+            else:
+                args.append(given.get(name, parameter.default))
+        return tuple(args), kwargs
+
+
+def _field(parameter: Parameter, annotation: Any) -> Field:
+    inner = typing.get_args(annotation)
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        unpacked = typing.get_origin(annotation) is typing.Unpack
+        annotation = inner[0] if unpacked else tuple[annotation, ...]
+        return Field(annotation, required=False)
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        unpacked = typing.get_origin(annotation) is typing.Unpack
+        annotation = inner[0] if unpacked else dict[str, annotation]
+        return Field(annotation, required=False)
+    return Field(annotation, required=parameter.default is Parameter.empty)
+
+
+def _is_usable(field: Field) -> bool:
+    try:
+        Schema(field.annotation).build()
+    except BadDefinition:
+        return False
+    return True
+
+
+def _refuse_methods(name: str, parameters: inspect.Signature) -> None:
+    first = next(iter(parameters.parameters), "")
+    if first in ("self", "cls"):
+        raise BadDefinition(
+            what=f"{name} takes {first!r}, so it is a method",
+            hint=(
+                "An object does not outlive a crash. Write a plain function and pass it what it "
+                "needs; connections and clients belong in a module or in the step itself."
+            ),
+        )
+
+
+def _hints(name: str, function: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    known = dict(names)
+    try:
+        return typing.get_type_hints(function, localns=known or None, include_extras=True)
+    except (NameError, SyntaxError, TypeError, AttributeError):
+        pass  # look again, one by one, for the name of the parameter
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    hints: dict[str, Any] = {}
+    for parameter, annotation in function.__annotations__.items():
+        holder = types.SimpleNamespace(__annotations__={parameter: annotation})
+        try:
+            hints |= typing.get_type_hints(holder, scope, known, include_extras=True)
+        except (NameError, SyntaxError, TypeError, AttributeError) as error:
+            raise _unresolved(name, parameter, annotation, error) from error
+    return hints
+
+
+def _unresolved(name: str, parameter: str, annotation: Any, error: Exception) -> BadDefinition:
+    subject = "The result" if parameter == "return" else f"Parameter {parameter!r}"
+    return BadDefinition(
+        what=f"{subject} of {name} is annotated {annotation!r}, which cannot be resolved: {error}",
+        hint=(
+            "Import the name at run time (not under TYPE_CHECKING) and define it at the top "
+            "level of the module, not inside a function."
+        ),
+    )
