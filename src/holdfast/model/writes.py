@@ -164,7 +164,7 @@ class Notice(NamedTuple):
     what: str = "unknown"
     """`ready` (a run can be claimed), `mail`, `events`, `closed`, `moved` or `unknown`."""
     event: Event | None = None
-    """The closing event, with `closed`."""
+    """The event that closed the run, if it is closed now."""
     seq: int = 0
 
 

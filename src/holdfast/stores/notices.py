@@ -31,9 +31,9 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
         case Put():
             return Notice(write.ns, write.run, "mail")
         case Move():
-            what = "closed" if write.status in CLOSED else "moved"
+            closing = write.event if write.status in CLOSED else None
             seq = outcome.run.seq if outcome.run else 0
-            return Notice(write.ns, write.run, what, write.event, seq)
+            return Notice(write.ns, write.run, "moved", closing, seq)
         case Reap():
             return Notice(what="ready") if outcome.total else None
         case _:

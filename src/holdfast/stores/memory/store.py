@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from time import time_ns
 
-from holdfast.model.events import Event
-from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.buckets import buckets_of
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
@@ -59,9 +60,10 @@ class MemoryStore:
         """Take the runs that have waited longest."""
         await asyncio.sleep(0)
         now, tables = self.now(), self._tables
-        held = [run for run in tables.runs.values() if run.owner == claim.worker]
+        mine = [run for run in tables.runs.values() if run.ns == claim.ns]
+        held = [run for run in mine if run.owner == claim.worker]
         queue = sorted(
-            (run for run in tables.runs.values() if run.ns == claim.ns and _is_queued(run)),
+            (run for run in mine if _is_queued(run)),
             key=lambda run: (run.wake_at or 0, run.id),
         )
         due = [run for run in queue if (run.wake_at or 0) <= now]
@@ -103,17 +105,29 @@ class MemoryStore:
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None
 
-    def dump(self) -> tuple[list[Run], dict[tuple[str, str], list[Event]], list[Message]]:
-        """Return everything, superseded events too, for the invariants' check."""
-        messages = [m for inbox in self._tables.inbox.values() for m in inbox.values()]
-        return list(self._tables.runs.values()), dict(self._tables.events), messages
+    async def dump(self) -> Dump:
+        """Return everything, superseded events too."""
+        tables = self._tables
+        return Dump(
+            self.now(),
+            runs=tuple(run for _, run in sorted(tables.runs.items())),
+            events={key: tuple(events) for key, events in tables.events.items()},
+            inbox={key: tuple(inbox.values()) for key, inbox in tables.inbox.items()},
+            workers=dict(tables.workers),
+        )
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        tables, now = self._tables, self.now()
+        return {key: buckets_of(run, tables.workers, now) for key, run in tables.runs.items()}
 
     def _take(self, run: Run, claim: Claim, now: int) -> Run:
         tables = self._tables
         tables.put_worker(claim.worker, now + claim.lease)
         taken = run._replace(
-            status="running", owner=claim.worker, epoch=run.epoch + 1, updated_at=now
-        )
+            status="running", reason="", owner=claim.worker, epoch=run.epoch + 1, wake_at=None,
+            updated_at=now,
+        )  # fmt: skip
         tables.put_run(taken)
         return taken
 

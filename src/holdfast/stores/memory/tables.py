@@ -39,7 +39,7 @@ class Tables:
         before = self.runs.get(key)
         if before is None:
             self.events[key], self.inbox[key] = [], {}
-            self._undo.append(lambda: self.drop_run(key))
+            self._undo.append(lambda: self._forget(key))
         else:
             self._undo.append(lambda: self.runs.__setitem__(key, before))
         self.runs[key] = run
@@ -52,6 +52,9 @@ class Tables:
             self.runs[key], self.events[key], self.inbox[key] = run, events, inbox
 
         self._undo.append(restore)
+
+    def _forget(self, key: RunKey) -> None:
+        del self.runs[key], self.events[key], self.inbox[key]
 
     def add_event(self, key: RunKey, event: Event) -> None:
         """Append one event; its number must be the next."""
@@ -81,9 +84,9 @@ class Tables:
             self._undo.append(lambda: inbox.__setitem__(message.id, before))
 
     def put_worker(self, worker: str, lease_until: int) -> None:
-        """Begin or extend a lease."""
+        """Begin or extend a lease; a renewal that comes late never shortens it."""
         before = self.workers.get(worker)
-        self.workers[worker] = lease_until
+        self.workers[worker] = max(lease_until, before or 0)
         if before is None:
             self._undo.append(lambda: self.workers.pop(worker, None))
         else:

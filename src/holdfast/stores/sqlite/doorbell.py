@@ -15,8 +15,11 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from time import time_ns
 
 WORKER, CLIENT = "w", "c"
+TICK = 50_000_000
+"""Nanoseconds after which a later change of a folder surely shows in its time."""
 
 
 class Doorbell:
@@ -88,8 +91,9 @@ class Street:
             os.close(file)
 
     def bury(self, name: str) -> None:
-        """Remove what a dead process left."""
-        (self._folder / name).unlink(missing_ok=True)
+        """Remove what a dead process left; one that was only frozen keeps its bell."""
+        if self.is_dead(name):
+            (self._folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the sending socket."""
@@ -101,7 +105,9 @@ class Street:
         except FileNotFoundError:
             return []
         if changed != self._seen:
-            self._seen = changed
+            # Within one tick of the file system's clock another bell may still be hung unnoticed.
+            settled = time_ns() - changed > TICK
+            self._seen = changed if settled else -1
             self._bells = [bell for bell in map(_read, self._folder.iterdir()) if bell[0]]
         return [bell for bell in self._bells if bell[1] not in self.own]
 

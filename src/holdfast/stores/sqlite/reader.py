@@ -34,13 +34,13 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
         SQL.claimable_runs, {**at, "suspects": claim.suspects, "limit": 1}
     ).fetchone()
     wake = connection.execute(SQL.next_wake_at, at).fetchone()
-    held = connection.execute(SQL.held_runs, (claim.worker,)).fetchall()
+    held = connection.execute(SQL.held_runs, (claim.worker, claim.ns)).fetchall()
     return Peek(
         claimable=first is not None,
         next_wake_at=wake[0] if wake else None,
         mail=tuple(run for run, has_mail in held if has_mail),
         held=frozenset(run for run, _ in held),
-        others=tuple(connection.execute(SQL.other_workers, (claim.worker,)).fetchall()),
+        others=tuple(connection.execute(SQL.other_workers, {"worker": claim.worker})),
         unregistered=tuple(row[0] for row in connection.execute(SQL.unregistered_workflows, at)),
     )
 

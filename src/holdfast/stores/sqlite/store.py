@@ -7,6 +7,7 @@ Writes go through the process's one `Writer`; reads have a connection and a thre
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ from time import time_ns
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.model.dump import Dump, RunKey
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import (
     Claim,
@@ -29,7 +31,7 @@ from holdfast.model.writes import (
 )
 from holdfast.ports.store import Hear
 from holdfast.stores.notices import notices_of
-from holdfast.stores.sqlite import reader
+from holdfast.stores.sqlite import doctor, reader
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.statements import queries
@@ -78,6 +80,9 @@ class SqliteStore:
         for bell in self._bells:
             self._take_down(bell)
         self._hearers.clear()
+        if self._writer.transactions:
+            with contextlib.suppress(StoreError):
+                await self._writer.do(_mark_clock)
         self._pool.shutdown()
         self._reads.close()
         await asyncio.to_thread(self._writer.close) if self._threaded else self._writer.close()
@@ -133,6 +138,14 @@ class SqliteStore:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
         return await self._read(lambda reads: reader.find(reads, filter, page))
+
+    async def dump(self) -> Dump:
+        """Return everything the file holds, superseded events too, as of one moment."""
+        return await self._read(lambda reads: doctor.dump(reads, self.now()))
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        return await self._read(lambda reads: doctor.buckets(reads, self.now()))
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
@@ -198,3 +211,8 @@ class SqliteStore:
             return
         for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
         self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))
+
+
+def _mark_clock(connection: sqlite3.Connection, now: int) -> tuple[None, list[Notice]]:
+    connection.execute(SQL.mark_clock, (now,))
+    return None, []

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.model.events import Event
 from holdfast.model.run import Run
-from holdfast.model.status import CLOSED
+from holdfast.model.status import CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
     Claim,
@@ -48,19 +48,19 @@ def event_row(ns: str, run: str, event: Event) -> tuple[object, ...]:
 
 def _create(connection: Connection, write: Create, now: int) -> Outcome:
     event = write.event
-    status = "running" if write.owner else "pending"
+    status: RunStatus = "running" if write.owner else "pending"
+    wake_at = None if write.owner else write.wake_at
     added = connection.execute(
         SQL.create_run,
         (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
-         write.wake_at, write.input_digest, event.at, event.at),
+         wake_at, write.input_digest, event.at, event.at),
     ).rowcount  # fmt: skip
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
     connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
     run = Run(
-        write.ns, write.id, write.workflow, write.version, "running" if write.owner else "pending",
-        "", 1, event.epoch, 1, write.owner, write.wake_at, 0, 0, 0, 0, write.input_digest,
-        event.at, event.at, None,
+        write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
+        write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
     )  # fmt: skip
     return Outcome(True, run)
 
@@ -82,7 +82,11 @@ def _settles(write: Advance) -> bool:
     """Tell whether more changes than the history: status, inbox, wake-up time, a fired timer."""
     return (
         write.status != "running"
+        or not write.events
         or write.inbox_read is not None
+        or write.inbox_seq is not None
+        or write.wake_at is not None
+        or write.reason != ""
         or write.not_before > 0
         or write.takes_cancel
     )
@@ -181,7 +185,7 @@ def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
         {"worker": write.worker, "lease_until": now + write.lease, "now": now,
          "address": write.address, "info": write.info},
     )  # fmt: skip
-    connection.execute(SQL.put_meta, ("clock", now))
+    connection.execute(SQL.mark_clock, (now,))
     return Outcome(True, total=1 - known)
 
 
@@ -225,14 +229,7 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
 
 def take(connection: Connection, claim: Claim, now: int) -> tuple[Run, ...]:
     """Claim due runs and extend the claimer's lease, inside the open transaction."""
-    workflows = json.dumps(claim.workflows)
-    found = connection.execute(
-        SQL.claimable_runs,
-        {"ns": claim.ns, "now": now, "workflows": workflows, "suspects": claim.suspects,
-         "limit": claim.limit},
-    ).fetchall()  # fmt: skip
-    suspects = [run for run, strikes in found if strikes >= 2][claim.suspects :]
-    ids = [run for run, _ in found if run not in suspects]
+    ids = _choose(connection, claim, now)
     if not ids:
         return ()
     _renew(connection, Renew(claim.worker, claim.lease), now)
@@ -241,3 +238,25 @@ def take(connection: Connection, claim: Claim, now: int) -> tuple[Run, ...]:
     ).fetchall()
     order = {run: place for place, run in enumerate(ids)}
     return tuple(sorted(map(Run._make, rows), key=lambda run: order[run.id]))
+
+
+def _choose(connection: Connection, claim: Claim, now: int) -> list[str]:
+    """Return the first `limit` due runs, of which at most `suspects` crashed a worker twice."""
+    due = connection.execute(
+        SQL.claimable_runs,
+        {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows),
+         "suspects": claim.suspects, "limit": -1},
+    )  # fmt: skip
+    ids: list[str] = []
+    suspects = 0
+    # Read one by one: a crowd of suspects at the head must not use up the limit.
+    for run, strikes in due:
+        if strikes >= 2:
+            if suspects >= claim.suspects:
+                continue
+            suspects += 1
+        ids.append(run)
+        if len(ids) >= claim.limit:
+            break
+    due.close()
+    return ids

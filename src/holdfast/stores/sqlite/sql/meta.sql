@@ -1,6 +1,6 @@
 -- name: meta
 SELECT value FROM meta WHERE key = ?
 
--- name: put_meta
-INSERT INTO meta (key, value) VALUES (?, ?)
-ON CONFLICT (key) DO UPDATE SET value = excluded.value
+-- name: mark_clock
+INSERT INTO meta (key, value) VALUES ('clock', ?)
+ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)

@@ -64,7 +64,8 @@ RETURNING *
 
 -- name: claim_runs
 UPDATE runs
-SET status = 'running', owner = :worker, epoch = epoch + 1, updated_at = :now
+SET status = 'running', reason = '', owner = :worker, epoch = epoch + 1, wake_at = NULL,
+    updated_at = :now
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
     AND status IN ('pending', 'waiting') AND wake_at <= :now
 RETURNING *
@@ -95,7 +96,7 @@ WHERE workflow NOT IN (SELECT value FROM json_each(:workflows))
 ORDER BY workflow
 
 -- name: held_runs
-SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ?
+SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ?)
@@ -121,6 +122,7 @@ LIMIT :limit
 SELECT * FROM runs
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+    AND created_at >= :created_after
 ORDER BY created_at DESC, id DESC
 
 -- name: prunable_runs

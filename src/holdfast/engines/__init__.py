@@ -1,0 +1,1 @@
+"""Engines: what a client talks to."""

@@ -1,0 +1,134 @@
+"""The local engine: commands in, replies out, through the kernel and a store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from holdfast.engines.local.hub import Hub
+from holdfast.errors import RunNotFound
+from holdfast.kernel import dispatch
+from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Filter, Page
+from holdfast.ports.store import Store
+
+
+class LeaseLike(Protocol):
+    """What the engine needs of a worker's lease."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """Tell whether a run may be born in the worker's hands without a renewal."""
+        ...
+
+    @property
+    def command(self) -> RenewLease:
+        """The renewal."""
+        ...
+
+    def note(self) -> None:
+        """Remember that the lease was renewed."""
+        ...
+
+
+class Host(Protocol):
+    """A worker in this process: runs started here are born in its hands, in one commit."""
+
+    @property
+    def lease(self) -> LeaseLike:
+        """Its lease."""
+        ...
+
+    def offer(self) -> str | None:
+        """Return its id if it can take one more run."""
+        ...
+
+    def adopt(self, run: Run, event: Event) -> None:
+        """Hold a run that was born in its hands."""
+        ...
+
+    def holds(self, run: str) -> bool:
+        """Tell whether it holds the run now."""
+        ...
+
+
+class LocalEngine:
+    """What a client talks to when the kernel runs on one of our own stores."""
+
+    def __init__(self, store: Store, ns: str, host: Host | None = None) -> None:
+        self.store, self.ns, self.host = store, ns, host
+        self._hub = Hub(store, ns)
+
+    def open(self) -> None:
+        """Be ready to hear of closings; a client without a worker listens when it first waits."""
+        if self.host is not None:
+            self._hub.open()
+
+    async def close(self) -> None:
+        """Let go of whoever waits."""
+        await self._hub.close()
+
+    async def do(self, command: Command) -> Any:
+        """Carry a command out. Raises what the kernel makes of its refusal."""
+        (outcome,) = await self.store.write([dispatch.decide(command)])
+        return dispatch.read(command, outcome)
+
+    async def start(self, command: StartRun, *, is_known: bool) -> Run:
+        """Start a run, or find it. `is_known` says that a worker here can run its workflow."""
+        host = self.host
+        owner = host.offer() if host is not None and is_known else None
+        if host is None or owner is None or command.wake_at > command.at:
+            run: Run = await self.do(command)
+            return run
+        command = command._replace(owner=owner)
+        writes = [dispatch.decide(command)]
+        if not host.lease.is_fresh:
+            writes.insert(0, dispatch.decide(host.lease.command))
+            host.lease.note()
+        outcomes = await self.store.write(writes)
+        run = dispatch.read(command, outcomes[-1])
+        if outcomes[-1].applied:
+            host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
+        return run
+
+    async def retry(self, run: str, at: int) -> Run:
+        """Let a failed, blocked or quarantined run try again."""
+        loaded = await self.load(run)
+        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at)
+        reopened: Run = await self.do(command)
+        return reopened
+
+    async def load(self, run: str, after: int = 0) -> Loaded:
+        """Return a run with its living events. Raises `RunNotFound`."""
+        loaded = await self.store.load(self.ns, run, after)
+        if loaded is None:
+            raise RunNotFound(run=run)
+        return loaded
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        return await self.store.find(filter, page)
+
+    async def closing(self, run: str) -> Event:
+        """Return the event that closed the run, when it has come. Raises `RunNotFound`."""
+        is_local = self.host is not None and self.host.holds(run)
+        if not is_local:
+            loaded = await self.load(run)
+            if loaded.run.status in CLOSED:
+                return loaded.events[-1]
+        return await self._hub.closing(run, is_local=is_local)
+
+    async def events(self, run: str, after: int) -> AsyncIterator[Event]:
+        """Yield living events as they come, until the run is closed and all are told."""
+        while True:
+            loaded = await self.load(run, after)
+            for event in loaded.events:
+                after = event.seq
+                yield event
+            if loaded.run.status in CLOSED and after >= loaded.run.seq:
+                return
+            if not loaded.events:
+                await self._hub.change(run)

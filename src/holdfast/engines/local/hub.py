@@ -1,0 +1,149 @@
+"""Who in this process waits for which run, and how they hear of it.
+
+Notices of the store wake waiters at once; because notices are only hints, everything waited for
+is also looked up once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from holdfast.errors import StoreError
+from holdfast.model.events import Event
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Filter, Notice, Page
+from holdfast.ports.store import Store
+
+T = TypeVar("T")
+
+POLL = 1.0
+REMEMBERED = 1_024
+"""How many closings are kept for callers who ask right after."""
+
+
+class Hub:
+    """The waiting room of one client."""
+
+    def __init__(self, store: Store, ns: str) -> None:
+        self._store, self._ns = store, ns
+        self._closings: dict[str, list[asyncio.Future[Event]]] = {}
+        self._changes: dict[str, list[asyncio.Future[None]]] = {}
+        self._closed: OrderedDict[str, Event] = OrderedDict()
+        self._unlisten: Callable[[], None] | None = None
+        self._poller: asyncio.Task[None] | None = None
+        self._look = asyncio.Event()
+
+    def open(self) -> None:
+        """Begin to listen, if not done yet."""
+        if self._unlisten is None:
+            self._unlisten = self._store.listen(self._hear)
+
+    async def close(self) -> None:
+        """Stop listening; whoever still waits is cancelled."""
+        if self._poller is not None:
+            self._poller.cancel()
+            await asyncio.gather(self._poller, return_exceptions=True)
+        if self._unlisten is not None:
+            self._unlisten()
+        for futures in (*self._closings.values(), *self._changes.values()):
+            for future in futures:
+                future.cancel()
+
+    async def closing(self, run: str, *, is_local: bool) -> Event:
+        """Return the event that closes the run, when it has come.
+
+        `is_local` says that this process holds the run and will hear of its close in any case.
+        """
+        if run in self._closed:
+            return self._closed[run]
+        self.open()
+        future = asyncio.get_running_loop().create_future()
+        self._closings.setdefault(run, []).append(future)
+        self._start_polling()
+        if not is_local:
+            self._look.set()
+        try:
+            return await future
+        finally:
+            _forget(self._closings, run, future)
+
+    async def change(self, run: str) -> None:
+        """Return when something of the run may have changed, within a second in any case."""
+        self.open()
+        future = asyncio.get_running_loop().create_future()
+        self._changes.setdefault(run, []).append(future)
+        try:
+            async with asyncio.timeout(POLL):
+                await future
+        except TimeoutError:
+            return
+        finally:
+            _forget(self._changes, run, future)
+
+    def _hear(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
+            if not notice.run:
+                self._look.set()
+                for run in tuple(self._changes):
+                    self._wake(run)
+            elif notice.ns == self._ns:
+                if notice.event is not None:
+                    self._settle(notice.run, notice.event)
+                elif notice.what == "moved":
+                    self._closed.pop(notice.run, None)
+                self._wake(notice.run)
+
+    def _wake(self, run: str) -> None:
+        for future in self._changes.get(run, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def _settle(self, run: str, event: Event) -> None:
+        self._closed[run] = event
+        if len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
+        for future in self._closings.get(run, ()):
+            if not future.done():
+                future.set_result(event)
+
+    def _start_polling(self) -> None:
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
+
+    async def _poll(self) -> None:
+        while self._closings:
+            try:
+                async with asyncio.timeout(POLL):
+                    await self._look.wait()
+            except TimeoutError:
+                pass
+            self._look.clear()
+            try:
+                await self._look_up(tuple(self._closings))
+            except StoreError:
+                continue  # the next look is a second away
+
+    async def _look_up(self, runs: tuple[str, ...]) -> None:
+        statuses = tuple(sorted(CLOSED))
+        for start in range(0, len(runs), 500):
+            some = runs[start : start + 500]
+            found = await self._store.find(
+                Filter(self._ns, statuses=statuses, ids=some), Page(limit=len(some))
+            )
+            for row in found:
+                loaded = await self._store.load(row.ns, row.id, row.seq - 1)
+                if loaded is not None and loaded.events:
+                    self._settle(row.id, loaded.events[-1])
+
+
+def _forget(
+    waiting: dict[str, list[asyncio.Future[T]]], run: str, future: asyncio.Future[T]
+) -> None:
+    kept = [other for other in waiting.get(run, ()) if other is not future]
+    if kept:
+        waiting[run] = kept
+    else:
+        waiting.pop(run, None)

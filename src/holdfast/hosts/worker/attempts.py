@@ -1,0 +1,99 @@
+"""What follows from an attempt: an answer, or another attempt later.
+
+Pure: the policy, the time and the chance come in, the event goes out. Retries belong to the host;
+the body sees only the last outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import NamedTuple
+
+from holdfast.fronts.function.context import Attempt
+from holdfast.hosts.worker.steps import Result
+from holdfast.model.asks import StepAsk
+from holdfast.model.events import Event
+from holdfast.model.failures import encode_failure
+from holdfast.model.options import StepOptions
+from holdfast.model.run import Run
+
+
+class Retrying(NamedTuple):
+    """A step between two attempts."""
+
+    attempts: int
+    at: int
+    error: str = ""
+
+
+class Decided(NamedTuple):
+    """The event of an attempt's end, and the wait before the next one if there is one."""
+
+    event: Event
+    retrying: Retrying | None = None
+
+
+def decide(result: Result, chance: float, at: int) -> Decided:
+    """Turn the end of an attempt into an event."""
+    ask = result.ask
+    if result.error is None:
+        return Decided(
+            Event(
+                "step.completed", at, ask.key, result.payload, ask.asked_seq, ask.digest,
+                result.took,
+            )
+        )  # fmt: skip
+    error = _as_error(result.error)
+    retrying = _retrying(ask, error, result.number, chance, at)
+    failure = ask.step.describe(error, result.number)
+    if retrying is None:
+        payload = encode_failure(failure)
+        return Decided(
+            Event("step.failed", at, ask.key, payload, ask.asked_seq, ask.digest, result.took)
+        )
+    fields = {
+        "attempt": result.number, "retry_at": retrying.at, "type": failure.type,
+        "message": failure.message, "traceback": failure.traceback,
+    }  # fmt: skip
+    payload = json.dumps(fields, ensure_ascii=False).encode()
+    event = Event("step.retrying", at, ask.key, payload, ask.asked_seq, ask.digest, result.took)
+    return Decided(event, retrying)
+
+
+def limit_of(ask: StepAsk, now: int) -> int | None:
+    """Return how long an attempt that starts now may take."""
+    options = _options(ask)
+    limits = [options.timeout] if options.timeout is not None else []
+    if options.total_timeout is not None:
+        limits.append(max(ask.asked_at + options.total_timeout - now, 0))
+    return min(limits, default=None)
+
+
+def attempt_of(run: Run, ask: StepAsk, number: int) -> Attempt:
+    """Return what the step may ask about itself."""
+    return Attempt(run.ns, run.id, run.generation, ask.key, number)
+
+
+def _retrying(
+    ask: StepAsk, error: BaseException, number: int, chance: float, at: int
+) -> Retrying | None:
+    options = _options(ask)
+    if options.retry.gives_up(error, number):
+        return None
+    again = at + options.retry.wait(error, number, chance)
+    if options.total_timeout is not None and again >= ask.asked_at + options.total_timeout:
+        return None
+    return Retrying(number, again, f"{type(error).__name__}: {error}"[:200])
+
+
+def _options(ask: StepAsk) -> StepOptions:
+    options: StepOptions = ask.options or ask.step.settings
+    return options
+
+
+def _as_error(error: BaseException) -> BaseException:
+    """A step that cancels itself has failed like any other."""
+    if isinstance(error, asyncio.CancelledError):
+        return RuntimeError("the step raised CancelledError by itself")
+    return error

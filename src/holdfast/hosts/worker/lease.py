@@ -1,0 +1,93 @@
+"""The lease of a worker process, renewed by a thread of its own.
+
+One row says that the process lives, however many runs it holds; a blocked event loop does not stop
+it. A worker that holds no run does not renew, so an idle worker writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from holdfast.errors import StoreError
+from holdfast.kernel import dispatch
+from holdfast.model.commands import RenewLease
+from holdfast.ports.store import Store
+
+log = logging.getLogger("holdfast.worker")
+
+
+class Lease:
+    """Keeps the worker's row alive for as long as it holds runs.
+
+    With `threaded=False` it renews by a task of the running loop, for tests on a virtual clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        worker: str,
+        *,
+        seconds: float,
+        renew: float,
+        is_needed: Callable[[], bool],
+        threaded: bool = True,
+    ) -> None:
+        self._store, self._renew, self._is_needed = store, renew, is_needed
+        self._command = RenewLease(worker, round(seconds * 1e6))
+        self._fresh_for = seconds - renew
+        self._renewed_at = float("-inf")
+        self._threaded = threaded
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to renew."""
+        if self._threaded:
+            self._thread = threading.Thread(target=self._serve, name="holdfast-lease", daemon=True)
+            self._thread.start()
+        else:
+            self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Renew no more."""
+        self._stopped.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def note(self) -> None:
+        """Remember that a write just now renewed the lease too."""
+        self._renewed_at = asyncio.get_running_loop().time()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Tell whether a new run may be held without renewing first."""
+        return asyncio.get_running_loop().time() - self._renewed_at < self._fresh_for / 2
+
+    @property
+    def command(self) -> RenewLease:
+        """The renewal, to be written together with something else."""
+        return self._command
+
+    def _serve(self) -> None:
+        while not self._stopped.wait(self._renew):
+            if self._is_needed():
+                asyncio.run(self._once())
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._renew)
+            if self._is_needed():
+                await self._once()
+
+    async def _once(self) -> None:
+        try:
+            await self._store.write([dispatch.decide(self._command)])
+        except StoreError as error:
+            log.warning("the lease could not be renewed: %s", error)

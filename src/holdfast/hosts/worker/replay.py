@@ -1,0 +1,48 @@
+"""What a host, not the body, remembers of a history: attempts, cancel, pause, the latest time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.hosts.worker.attempts import Retrying
+from holdfast.model.events import Event
+
+
+class Folded(NamedTuple):
+    """The host's side of a history."""
+
+    last_at: int = 0
+    retries: dict[str, Retrying] = {}
+    cancelled_at: int | None = None
+    paused: bool = False
+
+
+def fold(events: tuple[Event, ...]) -> Folded:
+    """Return what the events left for the host to do."""
+    retries: dict[str, Retrying] = {}
+    cancelled_at: int | None = None
+    paused = False
+    last_at = 0
+    for event in events:
+        last_at = max(last_at, event.at)
+        if event.kind == "step.retrying":
+            fields = json.loads(event.payload or b"{}")
+            error = f"{fields.get('type')}: {fields.get('message')}"[:200]
+            retries[event.key] = Retrying(fields["attempt"], fields["retry_at"], error)
+        elif event.kind == "cancel.requested":
+            cancelled_at = cancelled_at or event.at
+        elif event.kind in ("run.paused", "run.resumed"):
+            paused = event.kind == "run.paused"
+    return Folded(last_at, retries, cancelled_at, paused)
+
+
+def reason(signals: tuple[str, ...], retries: Mapping[str, Retrying]) -> str:
+    """Say what a parked run waits for, as `why` shows it."""
+    parts = [f"signal {name}" for name in signals]
+    parts += [
+        f"attempt {retrying.attempts + 1} of {key} after {retrying.error}"
+        for key, retrying in retries.items()
+    ]
+    return "; ".join(parts)[:500]

@@ -1,0 +1,406 @@
+"""A session: one run in the hands of one worker, turn after turn.
+
+    results arrive -> each still asked for? -> stamp, feed -> ONE commit -> start what is asked now
+
+One turn is in flight at a time. The body may see a result before its commit; nobody else may:
+steps start, and callers hear, after it. A turn whose commit is refused, fails or stays unknown
+throws its machine away and reads the history again; the results it held are fed anew if the body
+still asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Literal, cast
+
+from holdfast.errors import BodyStuck, HoldfastError, StoreError
+from holdfast.hosts.worker import attempts, replay
+from holdfast.hosts.worker.attempts import Retrying
+from holdfast.hosts.worker.steps import Result, StepRun
+from holdfast.hosts.worker.turn import Draft
+from holdfast.kernel import dispatch
+from holdfast.machine import Machine
+from holdfast.model.asks import Ended, StepAsk, Turn
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Message, Run
+
+if TYPE_CHECKING:
+    from holdfast.hosts.worker.worker import Worker
+
+log = logging.getLogger("holdfast.worker")
+
+State = Literal["held", "parked", "closed", "lost"]
+
+
+class Session:
+    """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
+
+    __slots__ = (
+        "_born", "_call", "_mail", "_mail_came", "_must_read", "_results", "_retries", "_wake",
+        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
+        "running", "state",
+    )  # fmt: skip
+
+    def __init__(self, worker: Worker, run: Run) -> None:
+        self._worker = worker
+        self.run = run
+        self.machine: Machine | None = None
+        self.state: State = "held"
+        self.running: dict[str, StepRun] = {}
+        self.last_at = run.created_at
+        self.inbox_seq = run.inbox_seq
+        self.cancelled_at: int | None = None
+        self.paused = False
+        self.draining = False
+        self._retries: dict[str, Retrying] = {}
+        self._results: list[Result] = []
+        self._mail: tuple[Message, ...] = ()
+        self._mail_came = False
+        self._must_read = True
+        self._wake: asyncio.Future[None] | None = None
+        self._call: asyncio.TimerHandle | None = None
+        self._born: Event | None = None
+
+    # --- what others tell it
+
+    def take_over(self, run: Run) -> None:
+        """Go on with a run that was parked here, under its new epoch."""
+        self.must_reread(run.seq != self.run.seq)
+        self.run, self.state, self.inbox_seq = run, "held", run.inbox_seq
+        self._mail_came = run.has_mail
+        self.draining = False
+
+    def adopt(self, event: Event) -> None:
+        """Begin with a run that was born in this process: its history is this one event."""
+        self._born = event
+
+    def mail_came(self) -> None:
+        """Look into the inbox before the next commit."""
+        self._mail_came = True
+        self.poke()
+
+    def must_reread(self, needed: bool = True) -> None:
+        """Compare with the store before anything else: the run may have been taken away."""
+        self._must_read = self._must_read or needed
+        self.poke()
+
+    def settle(self, result: Result) -> None:
+        """Take the result of an attempt into the next turn."""
+        self.running.pop(result.ask.key, None)
+        self._results.append(result)
+        self.poke()
+
+    def poke(self) -> None:
+        """Have `drive` look again."""
+        wake = self._wake
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    def drain(self) -> None:
+        """Start nothing more; give the run back when its running steps have ended."""
+        self.draining = True
+        self.poke()
+
+    def give_up_steps(self) -> None:
+        """Stop waiting for running steps; they count as not attempted."""
+        for step in self.running.values():
+            step.stop()
+        self.running.clear()
+        self.poke()
+
+    # --- the loop
+
+    async def drive(self) -> None:
+        """Hold the run until it closes, parks or is lost."""
+        try:
+            self._resume_steps()
+            while self.state == "held":
+                await self._once()
+        finally:
+            self._let_go()
+
+    async def _once(self) -> None:
+        if self._must_read and not await self._reread():
+            return
+        if self._mail_came and not await self._read_mail():
+            return
+        if not await self._turn():
+            await self._wait()
+
+    async def _turn(self) -> bool:
+        """Feed what is ready and commit it. Tell whether anything happened."""
+        draft = Draft(self.run, self._stamp())
+        results, self._results = self._results, []
+        mail, self._mail = self._mail, ()
+        try:
+            turn = self._feed(draft, results, mail)
+        except HoldfastError as error:
+            draft.block(error, mail)
+            turn = Turn()
+        self._conclude(draft, turn)
+        if not draft.has_changes:
+            self._start(turn.asks)
+            return False
+        return await self._commit(draft, turn, results)
+
+    def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
+        """Feed one thing at a time: messages first, a cancel before all, then answers."""
+        machine = self._machine
+        for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
+            self._feed_message(draft, message)
+        for result in results:
+            if machine.wants(result.ask.key) is not None and machine.ended is None:
+                self._feed_result(draft, result)
+        if not self.paused:
+            self._fire_timers(draft)
+        turn = machine.take_turn()
+        for warning in machine.warnings:
+            log.warning("run %s: %s", self.run.id, warning)
+        machine.warnings.clear()
+        if machine.is_stuck() and not machine.ended:
+            raise BodyStuck(source=machine.source())
+        return turn
+
+    def _feed_message(self, draft: Draft, message: Message) -> None:
+        event = draft.add_message(message)
+        if message.kind == "pause":
+            self.paused = True
+        elif message.kind == "cancel":
+            self.cancelled_at = self.cancelled_at or event.at
+        self._machine.feed(event)
+
+    def _feed_result(self, draft: Draft, result: Result) -> None:
+        decided = attempts.decide(result, self._worker.chance(), draft.at)
+        event = draft.add(decided.event)
+        if decided.retrying is not None:
+            self._retries[result.ask.key] = decided.retrying
+            self._machine.feed(event)
+            return
+        self._retries.pop(result.ask.key, None)
+        if result.error is None:
+            self._machine.feed(event, result.value)
+        else:
+            self._machine.feed(event)
+
+    def _fire_timers(self, draft: Draft) -> None:
+        machine = self._machine
+        while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
+            machine.feed(draft.add_timer(*timer))
+        if self.cancelled_at is not None and machine.ended is None:
+            grace = round(self._worker.settings.cancel_grace * 1e6)
+            if draft.at >= self.cancelled_at + grace:
+                machine.ended = Ended("cancelled")
+
+    def _conclude(self, draft: Draft, turn: Turn) -> None:
+        """Decide what the run does next: close, stop for a pause, park, or stay."""
+        if draft.status == "blocked":
+            return
+        if turn.ended is not None or self._machine.ended is not None:
+            draft.close(turn.ended or self._machine.ended)
+            for name in (turn.ended or Ended("failed")).leftovers:
+                log.warning("run %s ended while task %s was unfinished", self.run.id, name)
+            return
+        if self.running and set(self.running) - set(turn.dropped):
+            return
+        if self.paused:
+            draft.pause(self.inbox_seq)
+        elif self.draining:
+            draft.release(self.inbox_seq)
+        elif not turn.asks and not self._wakes_soon(draft.at):
+            draft.park(self._wake_at(), self._reason(), self.inbox_seq)
+
+    async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> bool:
+        command = draft.command(self._worker.id)
+        try:
+            (outcome,) = await self._worker.store.write([dispatch.decide(command)])
+        except StoreError as error:
+            log.warning("run %s: a commit failed: %s", self.run.id, error)
+            return self._throw_away(results)
+        answer = dispatch.read(command, outcome)
+        if answer == "mail":
+            draft.stay()
+            self._mail_came = True
+            return await self._commit(draft, turn, results)
+        if answer != "applied":
+            return self._refused(answer, results)
+        self.run = draft.committed()
+        self.last_at = draft.at
+        if outcome.inbox_seq != self.inbox_seq:
+            self.inbox_seq, self._mail_came = outcome.inbox_seq, True
+        if self._worker.settings.paranoid:
+            await self._worker.check_replay(self.run, self._machine)
+        self._after_commit(draft, turn)
+        return True
+
+    def _after_commit(self, draft: Draft, turn: Turn) -> None:
+        for key in turn.dropped:
+            self._retries.pop(key, None)
+            if (dropped := self.running.pop(key, None)) is not None:
+                dropped.stop()
+        if draft.status == "running":
+            self._start(turn.asks)
+        else:
+            self.state = "parked" if draft.status == "waiting" else "closed"
+
+    def _refused(self, answer: str, results: list[Result]) -> bool:
+        if answer == "lost":
+            log.info("run %s was taken by another worker", self.run.id)
+            self._worker.refusals += 1
+            self.state = "lost"
+            return True
+        return self._throw_away(results)
+
+    def _throw_away(self, results: list[Result]) -> bool:
+        self._results = results + self._results
+        self._must_read = True
+        return True
+
+    # --- reading
+
+    async def _reread(self) -> bool:
+        """Build the machine from the stored history. Return whether the run is still ours."""
+        born, self._born = self._born, None
+        loaded = Loaded(self.run, (born,), ()) if born else await self._load(after=0)
+        if loaded is None:
+            return False
+        self._must_read = False
+        self._new_machine()
+        self.run = loaded.run
+        self.inbox_seq = loaded.run.inbox_seq
+        self._mail, self._mail_came = loaded.mail, False
+        try:
+            self._replay(loaded.events)
+        except HoldfastError as error:
+            await self.block(error)
+            return False
+        for key in [key for key in self.running if self._machine.wants(key) is None]:
+            self.running.pop(key).stop()
+        self._resume_steps()
+        return True
+
+    async def _read_mail(self) -> bool:
+        loaded = await self._load(after=self.run.seq)
+        if loaded is None:
+            return False
+        self._mail_came = False
+        self._mail = loaded.mail
+        self.inbox_seq = loaded.run.inbox_seq
+        return True
+
+    async def _load(self, *, after: int) -> Loaded | None:
+        """Read the run, however long the store is away. None: it is no longer ours."""
+        loaded = await self._worker.patiently(self.run, after)
+        if loaded is None or not _is_ours(loaded.run, self.run):
+            self.state = "lost"
+            return None
+        return loaded
+
+    async def block(self, error: HoldfastError) -> None:
+        """Set the run aside with the reason."""
+        mail, self._mail = self._mail, ()
+        draft = Draft(self.run, self._stamp())
+        draft.block(error, mail)
+        await self._commit(draft, Turn(), [])
+
+    def _replay(self, events: tuple[Event, ...]) -> None:
+        machine = self._machine
+        for event in events:
+            machine.feed(event)
+        folded = replay.fold(events)
+        self.last_at = folded.last_at
+        self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
+        self._retries = {k: r for k, r in folded.retries.items() if machine.wants(k) is not None}
+
+    def _new_machine(self) -> None:
+        if self.machine is not None:
+            self.machine.close()
+        self.machine = self._worker.new_machine(self.run)
+
+    @property
+    def _machine(self) -> Machine:
+        if self.machine is None:
+            self._new_machine()
+        return cast("Machine", self.machine)
+
+    # --- steps
+
+    def _resume_steps(self) -> None:
+        """Start what the body asks for and nobody runs."""
+        if self.machine is None or self._must_read:
+            return
+        self._machine.take_turn()
+        begun = {*self._retries, *self.running, *(result.ask.key for result in self._results)}
+        self._start([ask for key, ask in self._machine.asks.items() if key not in begun])
+
+    def _start(self, asks: list[StepAsk]) -> None:
+        if self.draining or self.paused:
+            return
+        for ask in asks:
+            self._start_one(ask, 1)
+        if self._retries:
+            now = self._stamp()
+            for key, retrying in tuple(self._retries.items()):
+                ask = self._machine.wants(key)
+                if ask is not None and retrying.at <= now and key not in self.running:
+                    self._start_one(ask, retrying.attempts + 1)
+
+    def _start_one(self, ask: StepAsk, number: int) -> None:
+        limit = attempts.limit_of(ask, self._stamp())
+        attempt = attempts.attempt_of(self.run, ask, number)
+        started = StepRun(ask, attempt, limit, self.settle)
+        self.running[ask.key] = started
+        self._worker.steps.start(started)
+
+    # --- waiting
+
+    def _stamp(self) -> int:
+        return max(self.last_at, self._worker.store.now())
+
+    def _wake_at(self) -> int | None:
+        """Return when the run must go on by itself: a timer, a retry, the end of a grace."""
+        running = self.running
+        times = [retrying.at for key, retrying in self._retries.items() if key not in running]
+        timer = self._machine.next_timer()
+        if timer is not None:
+            times.append(timer[0])
+        if self.cancelled_at is not None:
+            times.append(self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6))
+        return min(times, default=None)
+
+    def _wakes_soon(self, now: int) -> bool:
+        wake_at = self._wake_at()
+        return wake_at is not None and wake_at - now <= self._worker.settings.keep * 1e6
+
+    def _reason(self) -> str:
+        return replay.reason(self._machine.awaited_signals(), self._retries)
+
+    async def _wait(self) -> None:
+        """Sleep until poked, or until the next timer or retry is due."""
+        if self._results or self._mail_came or self._must_read or self.state != "held":
+            return
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        wake_at = self._wake_at()
+        if wake_at is not None and not (self.paused or self.draining):
+            delay = max(wake_at - self._worker.store.now(), 0) / 1e6
+            self._call = loop.call_later(min(delay, 3_600), self.poke)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            if self._call is not None:
+                self._call.cancel()
+                self._call = None
+
+    def _let_go(self) -> None:
+        for step in self.running.values():
+            step.stop()
+        self.running.clear()
+        if self.state != "parked" and self.machine is not None:
+            self.machine.close()
+            self.machine = None
+
+
+def _is_ours(stored: Run, held: Run) -> bool:
+    return stored.status == "running" and stored.epoch == held.epoch and stored.owner == held.owner

@@ -1,0 +1,205 @@
+"""Running steps: a bounded number at once, async ones on the loop, sync ones on threads.
+
+A step that was asked for waits here until there is a slot; a step between two attempts holds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from holdfast.errors import StepTimedOut
+from holdfast.fronts.function.context import CURRENT, Attempt
+from holdfast.model.asks import StepAsk
+
+
+class Result(NamedTuple):
+    """How one attempt ended: with a value (and its bytes), or with an error."""
+
+    ask: StepAsk
+    number: int
+    took: int
+    payload: bytes | None = None
+    value: Any = None
+    error: BaseException | None = None
+
+
+Settle = Callable[[Result], None]
+
+
+class StepRun:
+    """One attempt under way, or waiting for a slot."""
+
+    __slots__ = ("ask", "attempt", "limit", "settle", "task")
+
+    def __init__(self, ask: StepAsk, attempt: Attempt, limit: int | None, settle: Settle) -> None:
+        self.ask, self.attempt, self.limit, self.settle = ask, attempt, limit, settle
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Have nobody wait for this attempt any more."""
+        if self.attempt.stopped is not None:
+            self.attempt.stopped.set()
+        if self.task is not None:
+            self.task.cancel()
+        self.settle = _nobody
+
+
+class Steps:
+    """The slots of one worker."""
+
+    def __init__(self, *, slots: int, threads: int) -> None:
+        self._slots, self._threads = slots, threads
+        self._waiting: deque[StepRun] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._pool: ThreadPoolExecutor | None = None
+        self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
+        self.written_off = 0
+
+    @property
+    def running(self) -> int:
+        """How many steps hold a slot."""
+        return len(self._running)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Tell whether fewer threads are stuck in timed-out steps than the pool has spare."""
+        return self.written_off < self._threads
+
+    def start(self, run: StepRun) -> None:
+        """Begin the attempt now, or when a slot is free."""
+        if len(self._running) < self._slots:
+            self._begin(run)
+        else:
+            self._waiting.append(run)
+
+    async def stop(self) -> None:
+        """Cancel what runs and let go of the threads."""
+        self._waiting.clear()
+        tasks = tuple(self._running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, run: StepRun) -> None:
+        task = asyncio.create_task(self._execute(run))
+        run.task = task
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        waiting = self._waiting
+        while waiting and len(self._running) < self._slots:
+            following = waiting.popleft()
+            if following.settle is not _nobody:
+                self._begin(following)
+
+    async def _execute(self, run: StepRun) -> None:
+        ask = run.ask
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            payload, value = await self._attempt(run)
+        except asyncio.CancelledError as error:
+            if run.settle is _nobody or _is_cancelled():
+                raise
+            result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
+        except Exception as error:
+            result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
+        else:
+            result = Result(ask, run.attempt.number, _us(clock() - began), payload, value)
+        run.settle(result)
+
+    async def _attempt(self, run: StepRun) -> tuple[bytes, Any]:
+        step = run.ask.step
+        args, kwargs = step.signature.decode(run.ask.args)
+        CURRENT.set(run.attempt)
+        if run.limit is None:
+            value = await self._call(run, args, kwargs)
+        else:
+            value = await self._call_within(run, args, kwargs, run.limit / 1e6)
+        crossed: tuple[bytes, Any] = step.signature.result.cross(value, where=f"step {run.ask.key}")
+        return crossed
+
+    async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        step = run.ask.step
+        if step.is_async:
+            return await step.function(*args, **kwargs)
+        return await self._call_in_thread(run, args, kwargs)
+
+    async def _call_within(
+        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
+    ) -> Any:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self._call(run, args, kwargs)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the step's own
+            raise StepTimedOut(
+                step=run.ask.key,
+                type="StepTimedOut",
+                message=f"took longer than {seconds:g} s",
+                attempts=run.attempt.number,
+            ) from error
+
+    async def _call_in_thread(
+        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        stopped = run.attempt.stopped = threading.Event()
+        async with self._busy_threads:
+            if self._pool is None:
+                # Twice the slots: a thread stuck in a timed-out step must not block the next.
+                self._pool = ThreadPoolExecutor(2 * self._threads, "holdfast-step")
+            context = contextvars.copy_context()
+            future = self._pool.submit(context.run, run.ask.step.function, *args, **kwargs)
+            outcome = asyncio.wrap_future(future)
+            outcome.add_done_callback(_heard)
+            try:
+                return await asyncio.shield(outcome)
+            except asyncio.CancelledError:
+                stopped.set()
+                if not future.cancel() and not future.done():
+                    self._write_off(future)
+                raise
+
+    def _write_off(self, future: Any) -> None:
+        self.written_off += 1
+        loop = asyncio.get_running_loop()
+
+        def back(_: Any) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._come_back)
+
+        future.add_done_callback(back)
+
+    def _come_back(self) -> None:
+        self.written_off -= 1
+
+
+def _nobody(result: Result) -> None:
+    """Take a result that nobody waits for."""
+
+
+def _heard(outcome: asyncio.Future[Any]) -> None:
+    """Take note of an error that comes after its step was given up."""
+    if not outcome.cancelled():
+        outcome.exception()
+
+
+def _is_cancelled() -> bool:
+    """Tell whether the present task was cancelled from outside, not by the step's own doing."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1_000_000)

@@ -1,0 +1,141 @@
+"""The draft of a turn: the events it adds and what the run does after it."""
+
+from __future__ import annotations
+
+import json
+
+from holdfast.errors import HoldfastError
+from holdfast.model.asks import Ended
+from holdfast.model.commands import CommitTurn
+from holdfast.model.events import Event, EventKind
+from holdfast.model.failures import encode_failure, failure_of
+from holdfast.model.run import CANCEL_DELIVERED, Message, Run
+from holdfast.model.status import RunStatus
+
+CLOSES: dict[str, EventKind] = {
+    "completed": "run.completed",
+    "failed": "run.failed",
+    "cancelled": "run.cancelled",
+    "timed_out": "run.timed_out",
+}
+
+
+class Draft:
+    """One turn before its commit. Every event is numbered as it is added."""
+
+    __slots__ = (
+        "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_wake_at", "at", "events", "status",
+        "takes_cancel",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, at: int) -> None:
+        self._run = run
+        self.at = at
+        self.events: list[Event] = []
+        self.status: RunStatus = "running"
+        self.takes_cancel = False
+        self._inbox_read: int | None = None
+        self._parks_at: int | None = None
+        self._wake_at: int | None = None
+        self._reason = ""
+        self._due = 0
+
+    @property
+    def has_changes(self) -> bool:
+        """Tell whether there is anything to commit."""
+        return bool(self.events) or self.status != "running"
+
+    def add(self, event: Event) -> Event:
+        """Number an event, and stamp it with the run's epoch and generation."""
+        run = self._run
+        kind, at, key, payload, asked_seq, digest, took, _, _, _, codec, _ = event
+        numbered = Event(
+            kind, at, key, payload, asked_seq, digest, took, run.seq + len(self.events) + 1,
+            run.epoch, run.generation, codec,
+        )  # fmt: skip
+        self.events.append(numbered)
+        return numbered
+
+    def add_message(self, message: Message) -> Event:
+        """Move a message from the inbox into the history."""
+        self._inbox_read = max(self._inbox_read or 0, message.n)
+        if message.kind == "cancel":
+            self.takes_cancel = True
+            return self.add(Event("cancel.requested", self.at, message.id, message.payload))
+        if message.kind == "pause":
+            return self.add(Event("run.paused", self.at, message.id, message.payload))
+        key = f"{message.name}/{message.id}"
+        return self.add(Event("signal.received", self.at, key, message.payload))
+
+    def add_timer(self, due: int, key: str) -> Event:
+        """Record that a timer fired; the store checks its own clock against `due`."""
+        self._due = max(self._due, due)
+        return self.add(Event("timer.fired", self.at, key, str(due).encode()))
+
+    def close(self, ended: Ended | None) -> None:
+        """End the run as its body ended."""
+        ended = ended or Ended("failed")
+        payload = ended.payload
+        if ended.failure is not None:
+            payload = encode_failure(ended.failure)
+        self.status = ended.status
+        self.add(Event(CLOSES[ended.status], self.at, payload=payload))
+
+    def block(self, error: HoldfastError, mail: tuple[Message, ...]) -> None:
+        """Set the run aside until its code or data is mended.
+
+        Of this turn only the messages count: they are always accepted.
+        """
+        self.events.clear()
+        self._due = 0
+        for message in mail:
+            self.add_message(message)
+        failure = failure_of(error)
+        self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
+        self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
+
+    def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
+        """Let the run wait without a worker, unless a message has come meanwhile."""
+        self.status, self._wake_at, self._reason = "waiting", wake_at, reason
+        self._parks_at = inbox_seq
+
+    def pause(self, inbox_seq: int) -> None:
+        """Stop as asked, now that no step runs."""
+        self.status, self._reason = "paused", "paused"
+        self._parks_at = inbox_seq
+
+    def release(self, inbox_seq: int) -> None:
+        """Give the run back, for any worker to take at once."""
+        self.status, self._wake_at, self._reason = "waiting", self.at, "released"
+        self._parks_at = inbox_seq
+
+    def stay(self) -> None:
+        """Keep the run after all."""
+        self.status, self._wake_at, self._reason, self._parks_at = "running", None, "", None
+
+    def command(self, worker: str) -> CommitTurn:
+        """Return the commit of this turn."""
+        run = self._run
+        return CommitTurn(
+            ns=run.ns, run=run.id, epoch=run.epoch, seq=run.seq, events=tuple(self.events),
+            at=self.at, status=self.status, owner=worker if self.status == "running" else None,
+            reason=self._reason, wake_at=self._wake_at, inbox_read=self._inbox_read,
+            inbox_seq=self._parks_at, due=self._due,
+        )  # fmt: skip
+
+    def committed(self) -> Run:
+        """Return the run's row as the commit left it."""
+        run = self._run
+        if self.status == "running" and self._inbox_read is None:
+            return run._replace(seq=run.seq + len(self.events))
+        return run._replace(
+            seq=run.seq + len(self.events),
+            status=self.status,
+            inbox_read=run.inbox_read if self._inbox_read is None else self._inbox_read,
+            cancel=CANCEL_DELIVERED if self.takes_cancel else run.cancel,
+        )
+
+
+def reason_of(payload: bytes | None) -> str:
+    """Return the reason a person gave with a cancel or pause."""
+    return str(json.loads(payload).get("reason", "")) if payload else ""

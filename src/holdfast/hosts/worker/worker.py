@@ -1,0 +1,322 @@
+"""The worker: claims runs that can go on, holds each in a session, and lives by its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.app import App
+from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
+from holdfast.hosts.worker.lease import Lease
+from holdfast.hosts.worker.session import Session
+from holdfast.hosts.worker.steps import Steps
+from holdfast.kernel import dispatch
+from holdfast.machine import Machine
+from holdfast.model.commands import ReapLeases, RetireWorker
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Run
+from holdfast.model.settings import Settings
+from holdfast.model.writes import Claim, Claimed, Notice
+from holdfast.ports.store import Store
+
+log = logging.getLogger("holdfast.worker")
+
+CLAIM_LIMIT = 100
+PATIENCE = (0.05, 5.0)
+"""First and longest wait between two tries at a store that is away, in seconds."""
+
+
+class Worker:
+    """Runs an app's workflows on a store: `async with Worker(app, store, id=...)`."""
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        *,
+        id: str,
+        settings: Settings | None = None,
+        chance: Callable[[], float] = random.random,
+        threaded: bool = True,
+    ) -> None:
+        self.app, self.store, self.id = app, store, id
+        self.settings = settings or Settings()
+        self.chance = chance
+        self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
+        self.sessions: dict[str, Session] = {}
+        self.refusals = 0
+        self._parked: OrderedDict[str, Session] = OrderedDict()
+        self._driving: set[asyncio.Task[None]] = set()
+        self._warned: set[str] = set()
+        self._poked = asyncio.Event()
+        self._stopping = False
+        self._claiming: asyncio.Task[None] | None = None
+        self._lease = Lease(
+            store,
+            id,
+            seconds=self.settings.lease,
+            renew=self.settings.renew,
+            is_needed=lambda: bool(self.sessions),
+            threaded=threaded,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._unlisten = self.store.listen(self._hear, worker=self.id)
+        self._lease.start()
+        self._claiming = asyncio.create_task(self._claim_for_life())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # --- life
+
+    async def stop(self) -> None:
+        """Claim nothing more, let running steps end, give every run back, leave.
+
+        The lease is renewed until the last run is out of our hands.
+        """
+        self._stopping = True
+        self._poked.set()
+        if self._claiming is not None:
+            await asyncio.gather(self._claiming, return_exceptions=True)
+        for session in tuple(self.sessions.values()):
+            session.drain()
+        await self._drained(self.settings.drain)
+        for session in tuple(self.sessions.values()):
+            session.give_up_steps()
+        await self._drained(self.settings.lease)
+        for task in self._driving:
+            task.cancel()
+        await asyncio.gather(*self._driving, return_exceptions=True)
+        await self._leave()
+
+    async def _drained(self, seconds: float) -> None:
+        if self._driving:
+            await asyncio.wait(self._driving, timeout=seconds)
+
+    async def _leave(self) -> None:
+        while self._parked:
+            self._evict()
+        await self.steps.stop()
+        await self._lease.stop()
+        self._unlisten()
+        try:
+            await self.store.write([dispatch.decide(RetireWorker(self.id))])
+        except StoreError as error:
+            log.warning("worker %s could not sign off: %s", self.id, error)
+
+    # --- taking runs
+
+    def offer(self) -> str | None:
+        """Return this worker's id if it can take a run that is about to be started here."""
+        if self._stopping or len(self.sessions) >= self.settings.runs:
+            return None
+        return self.id
+
+    @property
+    def lease(self) -> Lease:
+        """The lease, for whoever writes a run that is born in our hands."""
+        return self._lease
+
+    def holds(self, run: str) -> bool:
+        """Tell whether the run is in our hands now."""
+        return run in self.sessions
+
+    def adopt(self, run: Run, event: Event) -> None:
+        """Hold a run that was just started in our name."""
+        session = Session(self, run)
+        session.adopt(event)
+        self._hold(session)
+
+    async def _claim_for_life(self) -> None:
+        delay = PATIENCE[0]
+        while not self._stopping:
+            self._poked.clear()
+            try:
+                wait = await self._claim()
+                delay = PATIENCE[0]
+            except StoreError as error:
+                log.warning("cannot look for work: %s", error)
+                wait, delay = delay, min(delay * 2, PATIENCE[1])
+            await self._until_poked(wait)
+
+    async def _claim(self) -> float:
+        """Take what can go on. Return how long to wait before looking again."""
+        room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
+        suspects = 1 - min(1, sum(s.run.strikes >= 2 for s in self.sessions.values()))
+        before = tuple(self.sessions)
+        claimed = await self.store.claim(
+            Claim(
+                ns=self.app.namespace,
+                worker=self.id,
+                workflows=tuple(sorted(self.app.workflows)),
+                limit=max(room, 0),
+                lease=round(self.settings.lease * 1e6),
+                suspects=suspects,
+            )
+        )
+        for run in claimed.runs:
+            self._take(run)
+        if claimed.runs:
+            self._lease.note()
+        self._tell_sessions(claimed, before)
+        self._warn_of(claimed.unregistered)
+        reaped = await self._reap(claimed.dead)
+        if reaped or len(claimed.runs) == CLAIM_LIMIT:
+            return 0
+        return self._pause_after(claimed)
+
+    def _take(self, run: Run) -> None:
+        session = self._parked.pop(run.id, None)
+        if session is None:
+            session = Session(self, run)
+        else:
+            session.take_over(run)
+        self._hold(session)
+
+    def _tell_sessions(self, claimed: Claimed, before: Sequence[str]) -> None:
+        for run in claimed.mail:
+            if (session := self.sessions.get(run)) is not None:
+                session.mail_came()
+        if claimed.held is None:
+            return
+        for run in before:
+            # Held by our own word only: somebody may have taken it; the session will look.
+            if run not in claimed.held and (session := self.sessions.get(run)) is not None:
+                session.must_reread()
+
+    def _warn_of(self, unregistered: Sequence[str]) -> None:
+        for name in unregistered:
+            if name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "runs of workflow %r are waiting, and this worker does not know it; they stay "
+                    "in the queue. Import the module that defines it, or start a worker that does.",
+                    name,
+                )
+
+    async def _reap(self, dead: Sequence[tuple[str, bool]]) -> int:
+        freed = 0
+        for worker, known_dead in dead:
+            command = ReapLeases(worker, known_dead)
+            (outcome,) = await self.store.write([dispatch.decide(command)])
+            count: int = dispatch.read(command, outcome)
+            freed += count
+            if count:
+                log.warning("worker %s is gone; %d of its runs can go on", worker, count)
+        return freed
+
+    def _pause_after(self, claimed: Claimed) -> float:
+        poll = self.settings.poll
+        if claimed.next_wake_at is None:
+            return poll
+        return min(poll, max(0.0, (claimed.next_wake_at - self.store.now()) / 1e6))
+
+    async def _until_poked(self, seconds: float) -> None:
+        if self._stopping or seconds <= 0:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._poked.wait()
+        except TimeoutError:
+            return
+
+    # --- holding runs
+
+    def _hold(self, session: Session) -> None:
+        self.sessions[session.run.id] = session
+        task = asyncio.create_task(self._drive(session), name=f"holdfast {session.run.id}")
+        self._driving.add(task)
+        task.add_done_callback(self._driving.discard)
+
+    async def _drive(self, session: Session) -> None:
+        try:
+            await session.drive()
+        except Exception as error:
+            log.exception("run %s broke its session", session.run.id)
+            await session.block(HoldfastError(f"The worker failed on this run: {error!r}."))
+        finally:
+            if self.sessions.get(session.run.id) is session:
+                del self.sessions[session.run.id]
+        if session.state == "parked":
+            self._keep(session)
+        if self._is_starved:
+            self._poked.set()
+
+    @property
+    def _is_starved(self) -> bool:
+        return len(self.sessions) == self.settings.runs - 1
+
+    def _keep(self, session: Session) -> None:
+        """Keep the machine of a parked run for a while; the oldest is closed, never collected."""
+        self._parked[session.run.id] = session
+        while len(self._parked) > self.settings.machines:
+            self._evict()
+
+    def _evict(self) -> None:
+        _, session = self._parked.popitem(last=False)
+        if session.machine is not None:
+            session.machine.close()
+            session.machine = None
+
+    def new_machine(self, run: Run) -> Machine:
+        """Return a machine for the run's workflow, not yet fed."""
+        workflow = self.app.workflows[run.workflow]
+        return Machine(
+            workflow.function, workflow.signature, ns=run.ns, run=run.id, generation=run.generation
+        )
+
+    async def patiently(self, run: Run, after: int) -> Loaded | None:
+        """Load a run, however long the store is away."""
+        delay = PATIENCE[0]
+        while True:
+            try:
+                return await self.store.load(run.ns, run.id, after)
+            except StoreError as error:
+                log.warning("run %s cannot be read: %s", run.id, error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, PATIENCE[1])
+
+    async def check_replay(self, run: Run, machine: Machine) -> None:
+        """Replay the stored history on a second machine: both must want the same."""
+        loaded = await self.patiently(run, 0)
+        if loaded is None or loaded.run.seq != run.seq:
+            return
+        twin = self.new_machine(loaded.run)
+        try:
+            for event in loaded.events:
+                twin.feed(event)
+            if twin.fingerprint() != machine.fingerprint():
+                raise ReplayMismatch(
+                    seq=run.seq,
+                    recorded=f"live: {machine.fingerprint()}",
+                    asked=f"replays as {twin.fingerprint()}",
+                )
+        finally:
+            twin.close()
+
+    # --- hints
+
+    def _hear(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
+            what = notice.what
+            if what in ("events", "closed"):
+                continue
+            session = self.sessions.get(notice.run)
+            if session is None or what == "ready":
+                self._poked.set()
+            elif what == "mail":
+                session.mail_came()
+            else:
+                session.must_reread()

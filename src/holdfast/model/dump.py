@@ -1,0 +1,49 @@
+"""Everything a store holds, at one moment: what the invariants are checked on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+
+RunKey = tuple[str, str]
+"""Namespace and id of a run."""
+
+
+class Started(NamedTuple):
+    """A start whose caller was told that it is stored."""
+
+    ns: str
+    run: str
+    workflow: str
+    input_digest: bytes
+
+
+class Sent(NamedTuple):
+    """A signal or a cancel whose caller was told that it is stored."""
+
+    ns: str
+    run: str
+    message: str
+
+
+class Journal(NamedTuple):
+    """What callers were told, kept outside the store. The store must hold all of it."""
+
+    starts: tuple[Started, ...] = ()
+    signals: tuple[Sent, ...] = ()
+    cancels: tuple[Sent, ...] = ()
+
+
+class Dump(NamedTuple):
+    """All rows of a store: runs by key, events with the superseded ones, messages, leases."""
+
+    now: int
+    runs: tuple[Run, ...] = ()
+    events: Mapping[RunKey, tuple[Event, ...]] = {}
+    inbox: Mapping[RunKey, tuple[Message, ...]] = {}
+    workers: Mapping[str, int] = {}
+    """When the lease of each worker ends."""
+    journal: Journal = Journal()

@@ -1,0 +1,44 @@
+"""Reads of everything, for the invariants' check and for those who ask where a run is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+from holdfast.model.status import CLOSED
+from holdfast.stores.sqlite.statements import queries
+
+SQL = queries()
+CLOSED_JSON = json.dumps(sorted(CLOSED))
+
+
+def dump(connection: sqlite3.Connection, now: int) -> Dump:
+    """Return all rows, as of one moment."""
+    connection.execute("BEGIN")
+    try:
+        runs = tuple(map(Run._make, connection.execute(SQL.dump_runs)))
+        events: dict[RunKey, list[Event]] = {(run.ns, run.id): [] for run in runs}
+        inbox: dict[RunKey, list[Message]] = {(run.ns, run.id): [] for run in runs}
+        for ns, run, *row in connection.execute(SQL.dump_events):
+            events.setdefault((ns, run), []).append(Event._make(row))
+        for ns, run, *row in connection.execute(SQL.dump_inbox):
+            inbox.setdefault((ns, run), []).append(Message._make(row))
+        workers = dict(connection.execute(SQL.dump_workers).fetchall())
+    finally:
+        connection.execute("COMMIT")
+    return Dump(now, runs, _frozen(events), _frozen(inbox), workers)
+
+
+def buckets(connection: sqlite3.Connection, now: int) -> dict[RunKey, tuple[str, ...]]:
+    """Return the buckets of every run; a run with none, or with two, is lost."""
+    rows = connection.execute(SQL.buckets, {"now": now, "closed": CLOSED_JSON})
+    return {(ns, run): tuple(names.split()) for ns, run, names in rows}
+
+
+def _frozen(rows: Mapping[RunKey, list[Any]]) -> dict[RunKey, tuple[Any, ...]]:
+    return {key: tuple(found) for key, found in rows.items()}

@@ -1,0 +1,34 @@
+-- name: buckets
+-- Every bucket each run is in, as model/buckets.py says it: exactly one, or the run is lost.
+SELECT runs.ns, runs.id, trim(
+    iif(status IN ('pending', 'waiting') AND owner IS NULL AND wake_at <= :now, ' claimable', '')
+    || iif(status = 'running' AND owner IS NOT NULL
+           AND coalesce(workers.lease_until, 0) > :now, ' leased', '')
+    || iif(status = 'running' AND owner IS NOT NULL
+           AND coalesce(workers.lease_until, 0) <= :now, ' orphaned', '')
+    || iif(status IN ('pending', 'waiting') AND owner IS NULL AND wake_at > :now, ' due', '')
+    || iif(status = 'waiting' AND owner IS NULL AND wake_at IS NULL
+           AND inbox_seq <= inbox_read AND cancel <> 1, ' waiting', '')
+    || iif(status = 'paused' AND owner IS NULL, ' paused', '')
+    || iif(status = 'blocked' AND owner IS NULL, ' blocked', '')
+    || iif(status = 'quarantined' AND owner IS NULL, ' quarantined', '')
+    || iif(status IN (SELECT value FROM json_each(:closed)) AND owner IS NULL, ' closed', '')
+)
+FROM runs LEFT JOIN workers ON workers.id = runs.owner
+ORDER BY runs.ns, runs.id
+
+-- name: dump_runs
+SELECT * FROM runs ORDER BY ns, id
+
+-- name: dump_events
+SELECT
+    ns, run,
+    kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
+FROM events
+ORDER BY ns, run, seq
+
+-- name: dump_inbox
+SELECT ns, run, id, kind, name, payload, at, n FROM inbox ORDER BY ns, run, n
+
+-- name: dump_workers
+SELECT id, lease_until FROM workers ORDER BY id
