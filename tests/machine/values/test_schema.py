@@ -96,7 +96,11 @@ CROSSES: list[tuple[Any, Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "payload"), CROSSES, ids=str)
+@pytest.mark.parametrize(
+    ("annotation", "value", "payload"),
+    CROSSES,
+    ids=[case[2].decode("ascii", "replace")[:40] for case in CROSSES],
+)
 def test_what_crosses_comes_back_the_same(annotation, value, payload):
     schema = Schema.of(annotation)
 
