@@ -130,5 +130,8 @@ async def main(order: Order) -> None:
             assert_type(event.key, str)
         assert_type(await run.result(), Receipt)
 
+        assert_type(await client.get("order-42", checkout).result(), Receipt)
+        await client.get("order-42").signal("approved", {"by": "ada"})
+
         night = await client.start(close_day.bind("2026-11-01", dry=True))
         assert_type(await night.result(), None)

@@ -97,6 +97,8 @@ async def clients(order: Order) -> None:
         run = await client.start(checkout.bind(order))
         number: int = await run.result()  # wrong: the result of the run is of another type
         await run.signal(approved, "ada")  # wrong: the value of a signal is of another type
-        await run.signal("approved", Approval("ada"))  # wrong: a signal by its name
-        print(number)
+        await run.signal(approved)  # wrong: a signal without its value
+        await run.signal(approved, Approval("ada"), id=1)  # wrong: a message's id is text
+        other: int = await client.get("a", checkout).result()  # wrong: the result of a run found
+        print(number, other)
     app.open("memory://").start(checkout.bind(order))  # wrong: open gives a context manager
