@@ -38,6 +38,9 @@ _set_running: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_r
 SPIN_LIMIT = 5_000_000
 """Callbacks in one turn after which a body counts as endless."""
 
+REFUSALS = 1_000
+"""How often a dead loop raises before it lets a body through to an endless wait."""
+
 Outside = tuple[Any, ...]
 """What `enter` found and `leave` puts back."""
 
@@ -67,7 +70,7 @@ class Handle(asyncio.Handle):
 class Loop(asyncio.AbstractEventLoop):
     """The event loop of one machine."""
 
-    __slots__ = ("_ordinal", "_prune_at", "_ready", "dead", "machine", "main", "start", "tasks",
+    __slots__ = ("_ordinal", "_prune_at", "_ready", "_refusals", "dead", "machine", "main", "start", "tasks",
                  "timers")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
@@ -80,6 +83,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._ready: list[Handle | Timer] = []
         self._ordinal = 0
         self._prune_at = 32
+        self._refusals = 0
 
     # --- running
 
@@ -171,7 +175,7 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> Timer:  # fmt: skip
         """Open a timer under `key`, or the running task's next; one already due just runs."""
         if self.dead:
-            raise MachineClosed
+            self.refuse()
         is_due = due <= self.machine.now
         key = key or ("" if is_due else self.scope().take("timer"))
         timer = Timer(key, due, (due - self.start) / 1e6, callback, args)
@@ -185,7 +189,7 @@ class Loop(asyncio.AbstractEventLoop):
     def create_future(self) -> Future[Any]:
         """Return a future of this loop. Raises if `asyncio.as_completed` asks for it."""
         if self.dead:
-            raise MachineClosed
+            self.refuse()
         refuse_as_completed()
         return Future(loop=self)
 
@@ -194,8 +198,7 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> Task:
         """Start `coro` as a branch of the running task."""
         if self.dead:
-            coro.close()
-            raise MachineClosed
+            self.refuse(coro)
         scope = scope_for(coro, self.scope())
         context = copy_context() if context is None else context
         task = Task(coro, self, scope=scope, context=context, name=name)
@@ -226,6 +229,24 @@ class Loop(asyncio.AbstractEventLoop):
         if not isinstance(task, Task):
             raise MachineClosed
         return task.scope
+
+    def refuse(self, coro: Coro | None = None) -> None:
+        """Raise `MachineClosed`, to be called on a dead loop. `coro` is closed first.
+
+        After many refusals nothing is raised any more: a body that catches everything in an
+        endless loop must be let through to its next await, or it would never come back.
+        """
+        self._refusals += 1
+        if self._refusals > REFUSALS:
+            return
+        if coro is not None:
+            coro.close()
+        raise MachineClosed
+
+    def forget(self) -> None:
+        """Let go of everything, so that a closed machine is freed at once."""
+        self.main, self.tasks, self._ready = None, [], []
+        self.timers = Timers()
 
     def next_ordinal(self) -> int:
         """Return a number no task has yet."""

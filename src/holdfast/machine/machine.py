@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
-from holdfast.errors import HoldfastError, MachineClosed, ReplayMismatch, Undecodable
+from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
 from holdfast.machine.ending import ended_of
 from holdfast.machine.loop import Loop, running_loop
 from holdfast.machine.signals import Letter, Mailbox
@@ -153,6 +153,8 @@ class Machine:
             self._retire(cancel=False)
         finally:
             loop.leave(outside)
+        loop.forget()
+        self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
 
     # --- what a body does with it
 
@@ -161,7 +163,7 @@ class Machine:
     ) -> Coroutine[Any, Any, Any]:
         """Take the key and the arguments of a step call; the step is asked for when awaited."""
         if self.loop.dead:
-            raise MachineClosed
+            self.loop.refuse()
         payload = step.signature.encode(args, kwargs)
         key = self.loop.scope().take(step.name)
         call = self._unstarted[key] = self._ask(key, step, payload, options)
@@ -171,8 +173,8 @@ class Machine:
     async def _ask(self, key: str, step: StepLike, payload: bytes, options: Any) -> Any:
         loop = self.loop
         if loop.dead:
-            raise MachineClosed
-        del self._unstarted[key]
+            loop.refuse()
+        self._unstarted.pop(key, None)
         checked = digest(payload) + step.signature.schema
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
         self.asks[key] = self._fresh[key] = ask
@@ -186,7 +188,7 @@ class Machine:
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
         if self.loop.dead:
-            raise MachineClosed
+            self.loop.refuse()
         return self.loop.scope().take(name)
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
@@ -197,8 +199,8 @@ class Machine:
     def begin(self, key: str) -> None:
         """Note that a tracked call is awaited now."""
         if self.loop.dead:
-            raise MachineClosed
-        del self._unstarted[key]
+            self.loop.refuse()
+        self._unstarted.pop(key, None)
 
     @property
     def mailbox(self) -> Mailbox:
@@ -320,8 +322,9 @@ class Machine:
         """Make the loop dead and end all that is left on it."""
         loop = self.loop
         loop.dead = True
-        left, loop.tasks = loop.tasks, []
-        retire([*unfinished(left)], cancel=cancel)
+        while loop.tasks:
+            left, loop.tasks = loop.tasks, []
+            retire([*unfinished(left)], cancel=cancel)
         unstarted, self._unstarted = self._unstarted, {}
         open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
         for call in open_calls.values():

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
-from holdfast.errors import MachineClosed, NotInBody
+from holdfast.errors import NotInBody
 from holdfast.machine.machine import Machine, current
 from holdfast.machine.signals import Signal
 from holdfast.machine.tasks import transparent
@@ -31,7 +31,7 @@ def here(call: str) -> Machine:
     if machine is None:
         raise NotInBody(call=call)
     if machine.loop.dead:
-        raise MachineClosed
+        machine.loop.refuse()
     return machine
 
 

@@ -39,7 +39,7 @@ def decode_failure(payload: bytes | None) -> Failure:
         return Failure(type="", message="")
     fields = cast("dict[str, Any]", json.loads(payload))
     fields["cause"] = tuple(fields.get("cause", ()))
-    return Failure(**fields)
+    return Failure(**{"type": "", "message": "", **fields})
 
 
 def _printable(text: str) -> str:

@@ -126,7 +126,7 @@ class Steps:
             value = await self._call(run, args, kwargs)
         else:
             value = await self._call_within(run, args, kwargs, run.limit / 1e6)
-        crossed: tuple[bytes, Any] = step.signature.result.cross(value, where=f"step {run.ask.key}")
+        crossed: tuple[bytes, Any] = step.signature.result.cross(value, where=f"result of step {run.ask.key}")
         return crossed
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

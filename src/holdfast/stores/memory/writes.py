@@ -35,9 +35,9 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     run = Run(
         ns=write.ns, id=write.id, workflow=write.workflow, version=write.version,
         status="running" if owned else "pending", reason="", generation=1, epoch=int(owned),
-        seq=1, owner=write.owner, wake_at=None if owned else write.wake_at, inbox_seq=0, inbox_read=0, cancel=0,
-        strikes=0, input_digest=write.input_digest, created_at=write.event.at,
-        updated_at=write.event.at, closed_at=None,
+        seq=1, owner=write.owner, wake_at=None if owned else write.wake_at, inbox_seq=0,
+        inbox_read=0, cancel=0, strikes=0, input_digest=write.input_digest,
+        created_at=write.event.at, updated_at=write.event.at, closed_at=None,
     )  # fmt: skip
     tables.put_run(run)
     tables.add_event(key, write.event)

@@ -1,0 +1,1 @@
+"""What Holdfast is tested with, shipped for those who test theirs."""
