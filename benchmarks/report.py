@@ -75,8 +75,8 @@ def markdown(run: Run) -> str:
         variants(run),
         "## Disk syncs a step",
         "Counted by `strace` (`fdatasync` and `fsync`) over chains of ten steps, beside the "
-        "commits our SQLite writer counted itself. Starting a run is a commit too: eleven for ten steps "
-        "is 1.1. Checkpoints of the WAL add a few syncs to anybody's.",
+        "commits our SQLite writer counted itself. Starting a run is a commit too: eleven for "
+        "ten steps is 1.1. Checkpoints of the WAL add a few syncs to anybody's.",
         syncs_table(run),
         "## The work",
         works_table(run),
