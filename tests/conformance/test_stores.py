@@ -1,0 +1,26 @@
+"""Every case of the shipped suite, on every store."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.conformance import Case, cases
+from tests.conformance.stores import STORES, Kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        pytest.param(kind, case, id=f"{name}-{case}")
+        for name, kind in STORES.items()
+        for case in cases(*kind.capabilities)
+    ],
+)
+async def test_store(kind: Kind, case: Case, tmp_path: Path) -> None:
+    remote = kind.remote.format(path=str(tmp_path / "runs.db"))
+    await case.run(lambda clock: kind.make(tmp_path, clock), remote=remote)
+
+
+def test_cases_without_their_capability_are_left_out() -> None:
+    assert len(cases()) < len(cases("durable")) < len(cases("durable", "shared"))
+    assert len({str(case) for case in cases()}) == len(cases())
