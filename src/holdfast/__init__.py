@@ -1,48 +1,55 @@
-"""Durable workflows for Python: a crash, a deploy or a year of waiting changes nothing."""
+"""Durable workflows for Python: a crash, a deploy or a year of waiting changes nothing.
+
+The names are loaded when they are first used, so that a command line that only lists runs does
+not pay for the engine. Type checkers see plain imports.
+"""
 
 from __future__ import annotations
 
-from holdfast.app import App
-from holdfast.client import Client, Listing, RunHandle
-from holdfast.errors import (
-    BadDefinition,
-    HoldfastError,
-    IllegalMove,
-    InvalidDuration,
-    InvalidName,
-    InvalidValue,
-    NonRetryable,
-    NotInBody,
-    NotInStep,
-    OutcomeUnknown,
-    PayloadTooLarge,
-    ReplayMismatch,
-    RetryAfter,
-    RunCancelled,
-    RunClosed,
-    RunConflict,
-    RunFailed,
-    RunNotFound,
-    RunTerminated,
-    RunTimedOut,
-    StepFailed,
-    StepTimedOut,
-    StoreError,
-    StoreUnavailable,
-    UnknownWorkflow,
-    Unserialisable,
-    UnserialisableResult,
-)
-from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
-from holdfast.fronts.function.step import Step
-from holdfast.fronts.function.workflow import Bound, Workflow
-from holdfast.machine.combine import as_completed, wait
-from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
-from holdfast.machine.signals import Signal
-from holdfast.model.events import Event
-from holdfast.model.retry import Retry
-from holdfast.model.run import Run
-from holdfast.model.settings import Settings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.client import Client, Listing, RunHandle
+    from holdfast.errors import (
+        BadDefinition,
+        HoldfastError,
+        IllegalMove,
+        InvalidDuration,
+        InvalidName,
+        InvalidValue,
+        NonRetryable,
+        NotInBody,
+        NotInStep,
+        OutcomeUnknown,
+        PayloadTooLarge,
+        ReplayMismatch,
+        RetryAfter,
+        RunCancelled,
+        RunClosed,
+        RunConflict,
+        RunFailed,
+        RunNotFound,
+        RunTerminated,
+        RunTimedOut,
+        StepFailed,
+        StepTimedOut,
+        StoreError,
+        StoreUnavailable,
+        UnknownWorkflow,
+        Unserialisable,
+        UnserialisableResult,
+    )
+    from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
+    from holdfast.fronts.function.step import Step
+    from holdfast.fronts.function.workflow import Bound, Workflow
+    from holdfast.machine.combine import as_completed, wait
+    from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
+    from holdfast.machine.signals import Signal
+    from holdfast.model.events import Event
+    from holdfast.model.retry import Retry
+    from holdfast.model.run import Run
+    from holdfast.model.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -97,3 +104,35 @@ __all__ = [
     "wait",
     "wait_for",
 ]
+
+# Every public name that is not in this table is an error.
+_MODULES = {
+    "holdfast.app": "App",
+    "holdfast.client": "Client Listing RunHandle",
+    "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
+    "holdfast.fronts.function.step": "Step",
+    "holdfast.fronts.function.workflow": "Bound Workflow",
+    "holdfast.machine.combine": "as_completed wait",
+    "holdfast.machine.primitives": "now random sleep uuid wait_for",
+    "holdfast.machine.signals": "Signal",
+    "holdfast.model.events": "Event",
+    "holdfast.model.retry": "Retry",
+    "holdfast.model.run": "Run",
+    "holdfast.model.settings": "Settings",
+}
+
+if not TYPE_CHECKING:  # else a misspelt name would pass the type check
+
+    def __getattr__(name: str) -> object:
+        """Load a public name from the module that defines it."""
+        from importlib import import_module
+
+        if name not in __all__:
+            raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+        owners = [module for module, names in _MODULES.items() if name in names.split()]
+        found = getattr(import_module(*owners or ("holdfast.errors",)), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

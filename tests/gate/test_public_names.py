@@ -1,0 +1,58 @@
+"""The public names: sorted, pinned, and loaded only when they are used."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+SOURCE = Path(holdfast.__file__).read_text("utf-8")
+
+PINNED = """
+App BadDefinition Bound Client Event HoldfastError IllegalMove InvalidDuration InvalidName
+InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge ReplayMismatch
+Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
+RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
+UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
+idempotency_key now random sleep uuid wait wait_for
+"""
+NAMES = PINNED.split()
+
+
+def imported_for_type_checkers() -> dict[str, str]:
+    """Each name under TYPE_CHECKING, with the module it is imported from."""
+    (block,) = [node for node in ast.parse(SOURCE).body if isinstance(node, ast.If)][:1]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def test_the_public_names_are_these_and_sorted() -> None:
+    assert holdfast.__all__ == NAMES
+    assert sorted(NAMES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_what_the_type_checkers_see(name: str) -> None:
+    module = __import__(imported_for_type_checkers()[name], fromlist=[name])
+    assert getattr(holdfast, name) is getattr(module, name)
+    assert name in dir(holdfast)
+
+
+def test_type_checkers_see_no_name_that_is_not_public() -> None:
+    assert sorted(imported_for_type_checkers()) == NAMES
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'Retri'"):
+        holdfast.Retri  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_the_package_loads_neither_the_engine_nor_asyncio() -> None:
+    code = "import sys, holdfast; print(*sorted(m for m in sys.modules if 'holdfast' in m), "
+    code += "'asyncio' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["holdfast", "False"]
