@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.model.run import Run
 from holdfast.model.writes import Filter, Page
 from holdfast.testing.clock import SECOND
 from holdfast.testing.conformance.harness import Harness, answer, ids
 
 
-async def find(harness: Harness, limit: int = 100, **fields: object) -> list[str]:
+async def find(harness: Harness, limit: int = 100, **fields: Any) -> list[str]:
     """Return the ids of the first page."""
     return ids(await harness.store.find(Filter()._replace(**fields), Page(limit)))
 
@@ -107,7 +109,12 @@ async def test_all_filters_hold_together(harness: Harness) -> None:
     for id, workflow in (("a-2", "x"), ("a-3", "y"), ("b-4", "x"), ("a-5", "x")):
         await harness.start(id, workflow=workflow)
     await harness.move("terminate", "a-5")
-    fields = {"workflow": "x", "id_prefix": "a-", "created_after": since, "statuses": ("pending",)}
+    fields: dict[str, Any] = {
+        "workflow": "x",
+        "id_prefix": "a-",
+        "created_after": since,
+        "statuses": ("pending",),
+    }
     assert await find(harness, **fields) == ["a-2"]
     both = ("a-1", "a-2", "a-5")
     assert await find(harness, ids=both, created_after=since) == ["a-5", "a-2"]

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from holdfast.testing.conformance.harness import Capability, Harness, Make, needed_by
+from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "leases", "queries", "moves",
@@ -22,13 +23,14 @@ class Case(NamedTuple):
     function: Callable[[Harness], Awaitable[None]]
 
     async def run(self, make: Make, *, remote: str = "") -> None:
-        """Check the rule on a store made by `make`.
+        """Check the rule on a store made by `make`, and the invariants of all that is left.
 
         `remote` is needed by stores that know dead processes: Python source that binds `store` to
         a store on the same data, for another process to run.
         """
         async with Harness(make, remote=remote) as harness:
             await self.function(harness)
+            await _hold_invariants(harness)
 
     def __str__(self) -> str:
         return f"{self.topic}.{self.name}"
@@ -46,6 +48,14 @@ def _of(topic: str) -> list[Case]:
         for name, function in vars(module).items()
         if name.startswith("test_")
     ]
+
+
+async def _hold_invariants(harness: Harness) -> None:
+    """Whatever a case did, a store that can give all it holds must hold it soundly."""
+    dump = getattr(harness.store, "dump", None)
+    if dump is not None:
+        broken = check(await dump())
+        assert not broken, "\n".join(map(str, broken))
 
 
 def _fits(case: Case, capabilities: tuple[Capability, ...]) -> bool:

@@ -1,0 +1,240 @@
+"""What holds in every store at every moment, as one pure function over everything it keeps.
+
+`check` ends the crash sweep, the chaos tests and the simulations; `holdfast doctor` runs it on
+real data. The numbers are those of the promises:
+
+I1  events are numbered 1..n without a gap, and n is the run's `seq`
+I2  epochs and generations never go down along the numbers
+I3  at most one living event closes the run; it is the last, and the status matches it
+I4  a key is answered at most once among the living, and no attempt starts after its answer
+I5  every start, signal and cancel that a caller was told is stored is there
+I6  messages: accepted = read + waiting, each read once, in the order of acceptance
+I7  no timer fired before it was due; time never goes back along the numbers
+I8  each run is in exactly one bucket, so that none is lost
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from holdfast.model.buckets import buckets_of
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
+from holdfast.model.status import CLOSED
+
+
+class Violation(NamedTuple):
+    """One broken invariant, of one run, in words."""
+
+    invariant: str
+    run: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} {self.run}: {self.text}"
+
+
+class Kept(NamedTuple):
+    """All a store keeps of one run."""
+
+    run: Run
+    events: tuple[Event, ...]
+    inbox: tuple[Message, ...]
+
+    @property
+    def living(self) -> list[Event]:
+        """The events that count."""
+        return [event for event in self.events if event.superseded_by is None]
+
+
+class Dumping(Protocol):
+    """A store that can give all it holds."""
+
+    async def dump(self) -> Dump:
+        """Return everything, superseded events too, as of one moment."""
+        ...
+
+
+async def dump(store: Dumping) -> Dump:
+    """Return everything `store` holds."""
+    return await store.dump()
+
+
+def check(dump: Dump) -> list[Violation]:
+    """Return every invariant that does not hold; an empty list is what you want."""
+    found = list(_strays(dump))
+    for run in dump.runs:
+        key = (run.ns, run.id)
+        kept = Kept(run, dump.events.get(key, ()), dump.inbox.get(key, ()))
+        for invariant, rule in RULES.items():
+            found += [Violation(invariant, _named(key), text) for text in rule(kept)]
+        found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
+    return found + list(_unkept_promises(dump))
+
+
+def _named(key: RunKey) -> str:
+    ns, run = key
+    return run if ns == "default" else f"{ns}/{run}"
+
+
+def _strays(dump: Dump) -> Iterator[Violation]:
+    rows_of = Counter((run.ns, run.id) for run in dump.runs)
+    for key, rows in rows_of.items():
+        if rows > 1:
+            yield Violation("I5", _named(key), f"there are {rows} rows of this id")
+    for what, kept in (("events", dump.events), ("messages", dump.inbox)):
+        for key in kept.keys() - rows_of.keys():
+            if kept[key]:
+                yield Violation("I1", _named(key), f"there are {what} and no run")
+
+
+def _numbers(kept: Kept) -> Iterator[str]:
+    seqs = [event.seq for event in kept.events]
+    if seqs != list(range(1, len(seqs) + 1)):
+        gap = next(n for n, seq in enumerate([*seqs, 0], start=1) if seq != n)
+        yield f"event {gap} is missing, doubled or out of place: {seqs[gap - 2 : gap + 2]}"
+    if kept.run.seq != len(seqs):
+        yield f"the row counts {kept.run.seq} events and there are {len(seqs)}"
+    if seqs and kept.events[0].kind != "run.started":
+        yield f"the first event is {kept.events[0].kind}"
+    for event in kept.events:
+        by = event.superseded_by
+        if by is not None and not event.seq < by <= kept.run.seq:
+            yield f"event {event.seq} is superseded by {by}, which is no later event"
+
+
+def _epochs(kept: Kept) -> Iterator[str]:
+    for before, after in pairwise(kept.events):
+        if after.epoch < before.epoch:
+            yield f"event {after.seq} has epoch {after.epoch} after epoch {before.epoch}"
+        if after.generation < before.generation:
+            yield f"event {after.seq} goes back to generation {after.generation}"
+    if kept.events:
+        last, run = kept.events[-1], kept.run
+        if last.epoch > run.epoch or last.generation > run.generation:
+            yield (
+                f"the row has epoch {run.epoch} and generation {run.generation}, its last event "
+                f"{last.epoch} and {last.generation}"
+            )
+
+
+def _closes(kept: Kept) -> Iterator[str]:
+    run, living = kept.run, kept.living
+    closes = [event for event in living if CLASS_OF[event.kind] == "close"]
+    if len(closes) > 1:
+        yield f"{len(closes)} living events close it: {[event.seq for event in closes]}"
+    if closes and closes[-1] is not living[-1]:
+        yield f"event {living[-1].seq} follows the close, event {closes[-1].seq}"
+    told = closes[-1].kind if closes else "open"
+    held = f"run.{run.status}" if run.status in CLOSED else "open"
+    if told != held:
+        yield f"its history is {told} and its row {run.status}"
+    if (run.status in CLOSED) != (run.closed_at is not None):
+        yield f"it is {run.status} and closed_at is {run.closed_at}"
+
+
+def _answers(kept: Kept) -> Iterator[str]:
+    answered: dict[str, int] = {}
+    for event in kept.living:
+        if event.key not in answered:
+            if CLASS_OF[event.kind] == "answer":
+                answered[event.key] = event.seq
+        elif CLASS_OF[event.kind] == "answer":
+            yield f"{event.key} is answered by events {answered[event.key]} and {event.seq}"
+        elif event.kind in ("step.started", "step.retrying"):
+            yield f"{event.key} has {event.kind} {event.seq} after its answer"
+
+
+def _messages(kept: Kept) -> Iterator[str]:
+    run, inbox = kept.run, sorted(kept.inbox, key=lambda message: message.n)
+    if [message.n for message in inbox] != list(range(1, run.inbox_seq + 1)):
+        yield f"{run.inbox_seq} messages were accepted, the inbox has {[m.n for m in inbox]}"
+    if run.inbox_read > run.inbox_seq:
+        yield f"{run.inbox_read} messages were read of {run.inbox_seq}"
+    if len({message.id for message in inbox}) < len(inbox):
+        yield "two messages have one id"
+    read = [message for message in inbox if message.n <= run.inbox_read]
+    sent = [f"{message.name}/{message.id}" for message in read if message.kind == "signal"]
+    received = [event.key for event in kept.living if event.kind == "signal.received"]
+    if sent != received:
+        yield f"signals {_some(sent)} were read and {_some(received)} are in the history"
+    yield from _cancels(kept)
+
+
+def _cancels(kept: Kept) -> Iterator[str]:
+    cancels = [message for message in kept.inbox if message.kind == "cancel"]
+    state, taken = kept.run.cancel, any(each.n <= kept.run.inbox_read for each in cancels)
+    expected = NOT_CANCELLED if not cancels else CANCEL_DELIVERED if taken else CANCEL_REQUESTED
+    if len(cancels) > 1:
+        yield f"there are {len(cancels)} cancels"
+    if state != expected:
+        yield f"its cancel state is {state}, and by its inbox it is {expected}"
+    recorded = [event.seq for event in kept.events if event.kind == "cancel.requested"]
+    if bool(recorded) != taken or len(recorded) > 1:
+        yield f"the cancel was {'' if taken else 'not '}read, events {recorded} record it"
+
+
+def _times(kept: Kept) -> Iterator[str]:
+    for before, after in pairwise(kept.events):
+        if after.at < before.at:
+            yield f"event {after.seq} is {before.at - after.at} µs before event {before.seq}"
+    for event in kept.events:
+        due = int(event.payload) if event.kind == "timer.fired" and event.payload else 0
+        if event.at < due:
+            yield f"timer {event.key} fired {due - event.at} µs early, in event {event.seq}"
+    if kept.run.status in CLOSED and kept.run.wake_at is not None:
+        yield f"it is {kept.run.status} and would wake at {kept.run.wake_at}"
+
+
+def _bucket(kept: Kept, dump: Dump) -> Iterator[str]:
+    found, run = buckets_of(kept.run, dump.workers, dump.now), kept.run
+    if len(found) != 1:
+        yield (
+            f"it is in {' and '.join(found) or 'no bucket'}: status {run.status}, owner "
+            f"{run.owner}, wake_at {run.wake_at}, unread {run.inbox_seq - run.inbox_read}, "
+            f"cancel {run.cancel}"
+        )
+
+
+def _unkept_promises(dump: Dump) -> Iterator[Violation]:
+    runs = {(run.ns, run.id): run for run in dump.runs}
+    for start in dump.journal.starts:
+        run = runs.get((start.ns, start.run))
+        if run is None:
+            text = "its start was acknowledged and it is not there"
+        elif (run.workflow, run.input_digest) != (start.workflow, start.input_digest):
+            text = f"it was started as {start.workflow} and is {run.workflow}, or its input differs"
+        else:
+            continue
+        yield Violation("I5", _named((start.ns, start.run)), text)
+    kinds = (("signal", dump.journal.signals), ("cancel", dump.journal.cancels))
+    for kind, acknowledged in kinds:
+        for sent in acknowledged:
+            key = (sent.ns, sent.run)
+            if not _has(dump.inbox.get(key, ()), kind, sent.message):
+                text = f"its {kind} {sent.message} was acknowledged and is not there"
+                yield Violation("I5", _named(key), text)
+
+
+def _has(inbox: Sequence[Message], kind: str, id: str) -> bool:
+    return any(message.kind == kind and message.id == id for message in inbox)
+
+
+def _some(names: Sequence[str]) -> str:
+    return (
+        ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") or "-"
+    )
+
+
+RULES: dict[str, Callable[[Kept], Iterator[str]]] = {
+    "I1": _numbers,
+    "I2": _epochs,
+    "I3": _closes,
+    "I4": _answers,
+    "I6": _messages,
+    "I7": _times,
+}
