@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
@@ -48,9 +48,11 @@ class Hub:
             await asyncio.gather(self._poller, return_exceptions=True)
         if self._unlisten is not None:
             self._unlisten()
-        for futures in (*self._closings.values(), *self._changes.values()):
-            for future in futures:
-                future.cancel()
+        waiting: list[asyncio.Future[Any]] = []
+        waiting += (future for futures in self._closings.values() for future in futures)
+        waiting += (future for futures in self._changes.values() for future in futures)
+        for future in waiting:
+            future.cancel()
 
     async def closing(self, run: str, *, is_local: bool) -> Event:
         """Return the event that closes the run, when it has come.
@@ -60,7 +62,7 @@ class Hub:
         if run in self._closed:
             return self._closed[run]
         self.open()
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._closings.setdefault(run, []).append(future)
         self._start_polling()
         if not is_local:
@@ -73,7 +75,7 @@ class Hub:
     async def change(self, run: str) -> None:
         """Return when something of the run may have changed, within a second in any case."""
         self.open()
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes.setdefault(run, []).append(future)
         try:
             async with asyncio.timeout(POLL):

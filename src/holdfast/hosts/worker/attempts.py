@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.fronts.function.context import Attempt
 from holdfast.hosts.worker.steps import Result
 from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
 from holdfast.model.failures import encode_failure
 from holdfast.model.options import StepOptions
-from holdfast.model.run import Run
 
 
 class Retrying(NamedTuple):
@@ -34,17 +33,10 @@ class Decided(NamedTuple):
     retrying: Retrying | None = None
 
 
-def decide(result: Result, chance: float, at: int) -> Decided:
-    """Turn the end of an attempt into an event."""
+def decide(result: Result, raised: BaseException, chance: float, at: int) -> Decided:
+    """Turn the end of a failed attempt into an event."""
     ask = result.ask
-    if result.error is None:
-        return Decided(
-            Event(
-                "step.completed", at, ask.key, result.payload, ask.asked_seq, ask.digest,
-                result.took,
-            )
-        )  # fmt: skip
-    error = _as_error(result.error)
+    error = _as_error(raised)
     retrying = _retrying(ask, error, result.number, chance, at)
     failure = ask.step.describe(error, result.number)
     if retrying is None:
@@ -61,18 +53,13 @@ def decide(result: Result, chance: float, at: int) -> Decided:
     return Decided(event, retrying)
 
 
-def limit_of(ask: StepAsk, now: int) -> int | None:
+def limit_of(ask: StepAsk, clock: Callable[[], int]) -> int | None:
     """Return how long an attempt that starts now may take."""
     options = _options(ask)
-    limits = [options.timeout] if options.timeout is not None else []
-    if options.total_timeout is not None:
-        limits.append(max(ask.asked_at + options.total_timeout - now, 0))
-    return min(limits, default=None)
-
-
-def attempt_of(run: Run, ask: StepAsk, number: int) -> Attempt:
-    """Return what the step may ask about itself."""
-    return Attempt(run.ns, run.id, run.generation, ask.key, number)
+    if options.total_timeout is None:
+        return options.timeout
+    left = max(ask.asked_at + options.total_timeout - clock(), 0)
+    return left if options.timeout is None else min(left, options.timeout)
 
 
 def _retrying(

@@ -13,10 +13,10 @@ from holdfast.model.events import Event
 class Folded(NamedTuple):
     """The host's side of a history."""
 
-    last_at: int = 0
-    retries: dict[str, Retrying] = {}
-    cancelled_at: int | None = None
-    paused: bool = False
+    last_at: int
+    retries: dict[str, Retrying]
+    cancelled_at: int | None
+    paused: bool
 
 
 def fold(events: tuple[Event, ...]) -> Folded:

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import BodyStuck, HoldfastError, StoreError
+from holdfast.fronts.function.context import Attempt
 from holdfast.hosts.worker import attempts, replay
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import dispatch
-from holdfast.machine import Machine
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.writes import Outcome
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.worker import Worker
@@ -37,15 +38,16 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_mail", "_mail_came", "_must_read", "_results", "_retries", "_wake",
-        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
-        "running", "state",
+        "_born", "_call", "_look", "_mail", "_mail_came", "_must_read", "_results", "_retries",
+        "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
+        "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
         self._worker = worker
         self.run = run
-        self.machine: Machine | None = None
+        self.seq = run.seq
+        self.machine = worker.new_machine(run)
         self.state: State = "held"
         self.running: dict[str, StepRun] = {}
         self.last_at = run.created_at
@@ -58,6 +60,7 @@ class Session:
         self._mail: tuple[Message, ...] = ()
         self._mail_came = False
         self._must_read = True
+        self._look = True
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
@@ -66,7 +69,7 @@ class Session:
 
     def take_over(self, run: Run) -> None:
         """Go on with a run that was parked here, under its new epoch."""
-        self.must_reread(run.seq != self.run.seq)
+        self.must_reread(run.seq != self.seq)
         self.run, self.state, self.inbox_seq = run, "held", run.inbox_seq
         self._mail_came = run.has_mail
         self.draining = False
@@ -93,6 +96,7 @@ class Session:
 
     def poke(self) -> None:
         """Have `drive` look again."""
+        self._look = True
         wake = self._wake
         if wake is not None and not wake.done():
             wake.set_result(None)
@@ -121,16 +125,18 @@ class Session:
             self._let_go()
 
     async def _once(self) -> None:
+        if not self._look:
+            await self._wait()
+        self._look = False
         if self._must_read and not await self._reread():
             return
         if self._mail_came and not await self._read_mail():
             return
-        if not await self._turn():
-            await self._wait()
+        await self._turn()
 
-    async def _turn(self) -> bool:
-        """Feed what is ready and commit it. Tell whether anything happened."""
-        draft = Draft(self.run, self._stamp())
+    async def _turn(self) -> None:
+        """Feed what is ready, commit it, and start what the body asks for now."""
+        draft = Draft(self.run, self.seq, self._stamp())
         results, self._results = self._results, []
         mail, self._mail = self._mail, ()
         try:
@@ -139,28 +145,32 @@ class Session:
             draft.block(error, mail)
             turn = Turn()
         self._conclude(draft, turn)
-        if not draft.has_changes:
+        if draft.has_changes:
+            await self._commit(draft, turn, results)
+        else:
             self._start(turn.asks)
-            return False
-        return await self._commit(draft, turn, results)
 
     def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
         """Feed one thing at a time: messages first, a cancel before all, then answers."""
-        machine = self._machine
-        for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
-            self._feed_message(draft, message)
+        machine = self.machine
+        if mail:
+            for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
+                self._feed_message(draft, message)
         for result in results:
-            if machine.wants(result.ask.key) is not None and machine.ended is None:
+            if result.ask.key in machine.asks and machine.ended is None:
                 self._feed_result(draft, result)
         if not self.paused:
             self._fire_timers(draft)
-        turn = machine.take_turn()
-        for warning in machine.warnings:
-            log.warning("run %s: %s", self.run.id, warning)
-        machine.warnings.clear()
-        if machine.is_stuck() and not machine.ended:
+        if machine.warnings:
+            self._log_warnings()
+        if machine.is_stuck():
             raise BodyStuck(source=machine.source())
-        return turn
+        return machine.take_turn()
+
+    def _log_warnings(self) -> None:
+        for warning in self.machine.warnings:
+            log.warning("run %s: %s", self.run.id, warning)
+        self.machine.warnings.clear()
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
@@ -168,23 +178,25 @@ class Session:
             self.paused = True
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
-        self._machine.feed(event)
+        self.machine.feed(event)
 
     def _feed_result(self, draft: Draft, result: Result) -> None:
-        decided = attempts.decide(result, self._worker.chance(), draft.at)
-        event = draft.add(decided.event)
-        if decided.retrying is not None:
-            self._retries[result.ask.key] = decided.retrying
-            self._machine.feed(event)
-            return
-        self._retries.pop(result.ask.key, None)
+        key = result.ask.key
         if result.error is None:
-            self._machine.feed(event, result.value)
+            self._retries.pop(key, None)
+            self.machine.feed(
+                draft.add_answer(result.ask, result.payload, result.took), result.value
+            )
+            return
+        decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
+        if decided.retrying is None:
+            self._retries.pop(key, None)
         else:
-            self._machine.feed(event)
+            self._retries[key] = decided.retrying
+        self.machine.feed(draft.add(decided.event))
 
     def _fire_timers(self, draft: Draft) -> None:
-        machine = self._machine
+        machine = self.machine
         while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
             machine.feed(draft.add_timer(*timer))
         if self.cancelled_at is not None and machine.ended is None:
@@ -194,46 +206,53 @@ class Session:
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
-        if draft.status == "blocked":
-            return
-        if turn.ended is not None or self._machine.ended is not None:
-            draft.close(turn.ended or self._machine.ended)
-            for name in (turn.ended or Ended("failed")).leftovers:
+        if turn.ended is not None:
+            draft.close(turn.ended)
+            for name in turn.ended.leftovers:
                 log.warning("run %s ended while task %s was unfinished", self.run.id, name)
-            return
-        if self.running and set(self.running) - set(turn.dropped):
-            return
+        elif draft.status == "running" and not self._is_busy(turn):
+            self._settle_down(draft)
+
+    def _is_busy(self, turn: Turn) -> bool:
+        """Tell whether steps run, or are about to."""
+        if turn.asks and not (self.paused or self.draining):
+            return True
+        return bool(self.running and self.running.keys() - turn.dropped)
+
+    def _settle_down(self, draft: Draft) -> None:
         if self.paused:
             draft.pause(self.inbox_seq)
         elif self.draining:
             draft.release(self.inbox_seq)
-        elif not turn.asks and not self._wakes_soon(draft.at):
+        elif not self._wakes_soon(draft.at):
             draft.park(self._wake_at(), self._reason(), self.inbox_seq)
 
-    async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> bool:
+    async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
         command = draft.command(self._worker.id)
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:
             log.warning("run %s: a commit failed: %s", self.run.id, error)
-            return self._throw_away(results)
+            self._throw_away(results)
+            return
         answer = dispatch.read(command, outcome)
         if answer == "mail":
             draft.stay()
-            self._mail_came = True
-            return await self._commit(draft, turn, results)
-        if answer != "applied":
-            return self._refused(answer, results)
-        self.run = draft.committed()
+            self.mail_came()
+            await self._commit(draft, turn, results)
+        elif answer != "applied":
+            self._refused(answer, results)
+        else:
+            await self._applied(draft, turn, outcome)
+
+    async def _applied(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
+        self.seq += len(draft.events)
         self.last_at = draft.at
         if outcome.inbox_seq != self.inbox_seq:
-            self.inbox_seq, self._mail_came = outcome.inbox_seq, True
+            self.inbox_seq = outcome.inbox_seq
+            self.mail_came()
         if self._worker.settings.paranoid:
-            await self._worker.check_replay(self.run, self._machine)
-        self._after_commit(draft, turn)
-        return True
-
-    def _after_commit(self, draft: Draft, turn: Turn) -> None:
+            await self._worker.check_replay(self.run, self.seq, self.machine)
         for key in turn.dropped:
             self._retries.pop(key, None)
             if (dropped := self.running.pop(key, None)) is not None:
@@ -243,18 +262,18 @@ class Session:
         else:
             self.state = "parked" if draft.status == "waiting" else "closed"
 
-    def _refused(self, answer: str, results: list[Result]) -> bool:
+    def _refused(self, answer: str, results: list[Result]) -> None:
         if answer == "lost":
             log.info("run %s was taken by another worker", self.run.id)
             self._worker.refusals += 1
             self.state = "lost"
-            return True
-        return self._throw_away(results)
+        else:
+            self._throw_away(results)
 
-    def _throw_away(self, results: list[Result]) -> bool:
+    def _throw_away(self, results: list[Result]) -> None:
+        """Forget the turn: the machine has seen what was not stored."""
         self._results = results + self._results
-        self._must_read = True
-        return True
+        self.must_reread()
 
     # --- reading
 
@@ -266,7 +285,7 @@ class Session:
             return False
         self._must_read = False
         self._new_machine()
-        self.run = loaded.run
+        self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
         self._mail, self._mail_came = loaded.mail, False
         try:
@@ -274,13 +293,13 @@ class Session:
         except HoldfastError as error:
             await self.block(error)
             return False
-        for key in [key for key in self.running if self._machine.wants(key) is None]:
+        for key in [key for key in self.running if self.machine.wants(key) is None]:
             self.running.pop(key).stop()
         self._resume_steps()
         return True
 
     async def _read_mail(self) -> bool:
-        loaded = await self._load(after=self.run.seq)
+        loaded = await self._load(after=self.seq)
         if loaded is None:
             return False
         self._mail_came = False
@@ -299,12 +318,12 @@ class Session:
     async def block(self, error: HoldfastError) -> None:
         """Set the run aside with the reason."""
         mail, self._mail = self._mail, ()
-        draft = Draft(self.run, self._stamp())
+        draft = Draft(self.run, self.seq, self._stamp())
         draft.block(error, mail)
         await self._commit(draft, Turn(), [])
 
     def _replay(self, events: tuple[Event, ...]) -> None:
-        machine = self._machine
+        machine = self.machine
         for event in events:
             machine.feed(event)
         folded = replay.fold(events)
@@ -313,25 +332,18 @@ class Session:
         self._retries = {k: r for k, r in folded.retries.items() if machine.wants(k) is not None}
 
     def _new_machine(self) -> None:
-        if self.machine is not None:
-            self.machine.close()
+        self.machine.close()
         self.machine = self._worker.new_machine(self.run)
-
-    @property
-    def _machine(self) -> Machine:
-        if self.machine is None:
-            self._new_machine()
-        return cast("Machine", self.machine)
 
     # --- steps
 
     def _resume_steps(self) -> None:
         """Start what the body asks for and nobody runs."""
-        if self.machine is None or self._must_read:
+        if self._must_read:
             return
-        self._machine.take_turn()
+        self.machine.take_turn()
         begun = {*self._retries, *self.running, *(result.ask.key for result in self._results)}
-        self._start([ask for key, ask in self._machine.asks.items() if key not in begun])
+        self._start([ask for key, ask in self.machine.asks.items() if key not in begun])
 
     def _start(self, asks: list[StepAsk]) -> None:
         if self.draining or self.paused:
@@ -341,14 +353,14 @@ class Session:
         if self._retries:
             now = self._stamp()
             for key, retrying in tuple(self._retries.items()):
-                ask = self._machine.wants(key)
-                if ask is not None and retrying.at <= now and key not in self.running:
-                    self._start_one(ask, retrying.attempts + 1)
+                again = self.machine.wants(key)
+                if again is not None and retrying.at <= now and key not in self.running:
+                    self._start_one(again, retrying.attempts + 1)
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
-        limit = attempts.limit_of(ask, self._stamp())
-        attempt = attempts.attempt_of(self.run, ask, number)
-        started = StepRun(ask, attempt, limit, self.settle)
+        run = self.run
+        attempt = Attempt(run.ns, run.id, run.generation, ask.key, number)
+        started = StepRun(ask, attempt, attempts.limit_of(ask, self._stamp), self.settle)
         self.running[ask.key] = started
         self._worker.steps.start(started)
 
@@ -361,7 +373,7 @@ class Session:
         """Return when the run must go on by itself: a timer, a retry, the end of a grace."""
         running = self.running
         times = [retrying.at for key, retrying in self._retries.items() if key not in running]
-        timer = self._machine.next_timer()
+        timer = self.machine.next_timer()
         if timer is not None:
             times.append(timer[0])
         if self.cancelled_at is not None:
@@ -373,12 +385,10 @@ class Session:
         return wake_at is not None and wake_at - now <= self._worker.settings.keep * 1e6
 
     def _reason(self) -> str:
-        return replay.reason(self._machine.awaited_signals(), self._retries)
+        return replay.reason(self.machine.awaited_signals(), self._retries)
 
     async def _wait(self) -> None:
         """Sleep until poked, or until the next timer or retry is due."""
-        if self._results or self._mail_came or self._must_read or self.state != "held":
-            return
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
         wake_at = self._wake_at()
@@ -397,9 +407,8 @@ class Session:
         for step in self.running.values():
             step.stop()
         self.running.clear()
-        if self.state != "parked" and self.machine is not None:
+        if self.state != "parked":
             self.machine.close()
-            self.machine = None
 
 
 def _is_ours(stored: Run, held: Run) -> bool:

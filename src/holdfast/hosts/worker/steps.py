@@ -56,7 +56,7 @@ class Steps:
     def __init__(self, *, slots: int, threads: int) -> None:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
         self.written_off = 0
@@ -89,13 +89,12 @@ class Steps:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, run: StepRun) -> None:
-        task = asyncio.create_task(self._execute(run))
-        run.task = task
-        self._running.add(task)
+        task = run.task = asyncio.create_task(self._execute(run))
+        self._running[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        del self._running[task]
         waiting = self._waiting
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()
@@ -126,7 +125,9 @@ class Steps:
             value = await self._call(run, args, kwargs)
         else:
             value = await self._call_within(run, args, kwargs, run.limit / 1e6)
-        crossed: tuple[bytes, Any] = step.signature.result.cross(value, where=f"result of step {run.ask.key}")
+        crossed: tuple[bytes, Any] = step.signature.result.cross(
+            value, where=f"result of step {run.ask.key}"
+        )
         return crossed
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -138,8 +139,9 @@ class Steps:
     async def _call_within(
         self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
     ) -> Any:
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with limit:
                 return await self._call(run, args, kwargs)
         except TimeoutError as error:
             if not limit.expired():

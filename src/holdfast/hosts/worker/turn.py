@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from holdfast.errors import HoldfastError
-from holdfast.model.asks import Ended
+from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event, EventKind
 from holdfast.model.failures import encode_failure, failure_of
-from holdfast.model.run import CANCEL_DELIVERED, Message, Run
+from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
 CLOSES: dict[str, EventKind] = {
@@ -24,16 +22,15 @@ class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
     __slots__ = (
-        "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_wake_at", "at", "events", "status",
-        "takes_cancel",
+        "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_seq", "_wake_at", "at", "events",
+        "status",
     )  # fmt: skip
 
-    def __init__(self, run: Run, at: int) -> None:
-        self._run = run
+    def __init__(self, run: Run, seq: int, at: int) -> None:
+        self._run, self._seq = run, seq
         self.at = at
         self.events: list[Event] = []
         self.status: RunStatus = "running"
-        self.takes_cancel = False
         self._inbox_read: int | None = None
         self._parks_at: int | None = None
         self._wake_at: int | None = None
@@ -50,17 +47,26 @@ class Draft:
         run = self._run
         kind, at, key, payload, asked_seq, digest, took, _, _, _, codec, _ = event
         numbered = Event(
-            kind, at, key, payload, asked_seq, digest, took, run.seq + len(self.events) + 1,
+            kind, at, key, payload, asked_seq, digest, took, self._seq + len(self.events) + 1,
             run.epoch, run.generation, codec,
         )  # fmt: skip
         self.events.append(numbered)
         return numbered
 
+    def add_answer(self, ask: StepAsk, payload: bytes | None, took: int) -> Event:
+        """Record a step's result."""
+        run, events = self._run, self.events
+        event = Event(
+            "step.completed", self.at, ask.key, payload, ask.asked_seq, ask.digest, took,
+            self._seq + len(events) + 1, run.epoch, run.generation,
+        )  # fmt: skip
+        events.append(event)
+        return event
+
     def add_message(self, message: Message) -> Event:
         """Move a message from the inbox into the history."""
         self._inbox_read = max(self._inbox_read or 0, message.n)
         if message.kind == "cancel":
-            self.takes_cancel = True
             return self.add(Event("cancel.requested", self.at, message.id, message.payload))
         if message.kind == "pause":
             return self.add(Event("run.paused", self.at, message.id, message.payload))
@@ -72,9 +78,8 @@ class Draft:
         self._due = max(self._due, due)
         return self.add(Event("timer.fired", self.at, key, str(due).encode()))
 
-    def close(self, ended: Ended | None) -> None:
+    def close(self, ended: Ended) -> None:
         """End the run as its body ended."""
-        ended = ended or Ended("failed")
         payload = ended.payload
         if ended.failure is not None:
             payload = encode_failure(ended.failure)
@@ -117,25 +122,7 @@ class Draft:
         """Return the commit of this turn."""
         run = self._run
         return CommitTurn(
-            ns=run.ns, run=run.id, epoch=run.epoch, seq=run.seq, events=tuple(self.events),
-            at=self.at, status=self.status, owner=worker if self.status == "running" else None,
-            reason=self._reason, wake_at=self._wake_at, inbox_read=self._inbox_read,
-            inbox_seq=self._parks_at, due=self._due,
+            run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
+            worker if self.status == "running" else None, self._reason, self._wake_at,
+            self._inbox_read, self._parks_at, self._due,
         )  # fmt: skip
-
-    def committed(self) -> Run:
-        """Return the run's row as the commit left it."""
-        run = self._run
-        if self.status == "running" and self._inbox_read is None:
-            return run._replace(seq=run.seq + len(self.events))
-        return run._replace(
-            seq=run.seq + len(self.events),
-            status=self.status,
-            inbox_read=run.inbox_read if self._inbox_read is None else self._inbox_read,
-            cancel=CANCEL_DELIVERED if self.takes_cancel else run.cancel,
-        )
-
-
-def reason_of(payload: bytes | None) -> str:
-    """Return the reason a person gave with a cancel or pause."""
-    return str(json.loads(payload).get("reason", "")) if payload else ""

@@ -266,9 +266,7 @@ class Worker:
 
     def _evict(self) -> None:
         _, session = self._parked.popitem(last=False)
-        if session.machine is not None:
-            session.machine.close()
-            session.machine = None
+        session.machine.close()
 
     def new_machine(self, run: Run) -> Machine:
         """Return a machine for the run's workflow, not yet fed."""
@@ -288,10 +286,10 @@ class Worker:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, PATIENCE[1])
 
-    async def check_replay(self, run: Run, machine: Machine) -> None:
+    async def check_replay(self, run: Run, seq: int, machine: Machine) -> None:
         """Replay the stored history on a second machine: both must want the same."""
         loaded = await self.patiently(run, 0)
-        if loaded is None or loaded.run.seq != run.seq:
+        if loaded is None or loaded.run.seq != seq:
             return
         twin = self.new_machine(loaded.run)
         try:
@@ -299,7 +297,7 @@ class Worker:
                 twin.feed(event)
             if twin.fingerprint() != machine.fingerprint():
                 raise ReplayMismatch(
-                    seq=run.seq,
+                    seq=seq,
                     recorded=f"live: {machine.fingerprint()}",
                     asked=f"replays as {twin.fingerprint()}",
                 )

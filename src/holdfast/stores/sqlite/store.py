@@ -70,7 +70,7 @@ class SqliteStore:
         self._reads = connect(self.path, writes=False)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
         self._street = Street(self.path.with_name(self.path.name + "-workers"))
-        self._writer.after_commit(self._ring)
+        self._writer.tell(after_commit=self._ring, in_loop=self._tell)
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
         # A clock that was set back while nobody was looking does not move time back here.
         self._latest = max(self._latest, marked[0] if marked else 0)
@@ -82,7 +82,7 @@ class SqliteStore:
         self._hearers.clear()
         if self._writer.transactions:
             with contextlib.suppress(StoreError):
-                await self._writer.do(_mark_clock)
+                await self._writer.submit(_mark_clock)
         self._pool.shutdown()
         self._reads.close()
         await asyncio.to_thread(self._writer.close) if self._threaded else self._writer.close()
@@ -105,7 +105,7 @@ class SqliteStore:
             outcomes = [apply(connection, write, now) for write in batch]
             return outcomes, notices_of(batch, outcomes)
 
-        outcomes: list[Outcome] = (await self._writer.do(work, self._tell))[0]
+        outcomes: list[Outcome] = (await self._writer.submit(work))[0]
         for write, outcome in zip(batch, outcomes, strict=True):
             if type(write) is Reap and outcome.applied:
                 self._street.bury(write.worker)
@@ -121,7 +121,7 @@ class SqliteStore:
             def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
                 return take(connection, claim, now), []
 
-            taken, _ = await self._writer.do(work)
+            taken, _ = await self._writer.submit(work)
         return Claimed(
             runs=taken,
             mail=seen.mail,
@@ -199,10 +199,11 @@ class SqliteStore:
         self._bells = [other for other in self._bells if other is not bell]
         bell.close()
 
-    def _tell(self, result: tuple[object, list[Notice]]) -> None:
-        if result[1]:
+    def _tell(self, results: Sequence[tuple[object, list[Notice]]]) -> None:
+        heard = [notice for _, notices in results for notice in notices]
+        if heard:
             for hear in tuple(self._hearers):
-                hear(result[1])
+                hear(heard)
 
     def _ring(self, results: Sequence[tuple[object, list[Notice]]]) -> None:
         """Wake other processes, once a group, in the writer's thread."""

@@ -24,6 +24,7 @@ from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.stores.sqlite.connection import connect, migrate
 
 Work = Callable[[sqlite3.Connection, int], Any]
+Told = Callable[[Sequence[Any]], None]
 BUSY_TRIES = 6
 """Times the busy time-out of 5 s: only a process that ignores our lock can make us wait."""
 
@@ -31,16 +32,12 @@ BUSY_TRIES = 6
 class Job:
     """Work for the writer, and where its result goes."""
 
-    __slots__ = ("done", "error", "future", "loop", "result", "work")
+    __slots__ = ("error", "future", "loop", "result", "work")
 
     def __init__(
-        self,
-        work: Work,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
-        done: Callable[[Any], None] | None,
+        self, work: Work, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
     ) -> None:
-        self.work, self.loop, self.future, self.done = work, loop, future, done
+        self.work, self.loop, self.future = work, loop, future
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -74,28 +71,27 @@ class Writer:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
         self._threaded = threaded
-        self._after_commit: Callable[[Sequence[Any]], None] = lambda _: None
+        self._after_commit: Told = _nobody
+        self._tell: Told = _nobody
         self.transactions = 0
         if threaded:
             self._thread.start()
 
-    def after_commit(self, call: Callable[[Sequence[Any]], None]) -> None:
-        """Have `call` get each committed group's results, in the writer's thread."""
-        self._after_commit = call
+    def tell(self, *, after_commit: Told, in_loop: Told) -> None:
+        """Have both get each committed group's results: in the writer's thread, and in the loop
+        that gave the work, right before the results are there."""
+        self._after_commit, self._tell = after_commit, in_loop
 
-    async def do(self, work: Work, done: Callable[[Any], None] | None = None) -> Any:
-        """Run `work` in a transaction; return its result once that is durable.
-
-        `done` is called in this loop right before the result is there.
-        """
+    def submit(self, work: Work) -> asyncio.Future[Any]:
+        """Run `work` in a transaction; the future has its result once that is durable."""
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future(), done)
+        job = Job(work, loop, loop.create_future())
         if self._threaded:
             self._jobs.put(job)
         else:
             self._commit([job])
-            _resolve([job])
-        return await job.future
+            self._resolve([job])
+        return job.future
 
     def close(self) -> None:
         """Finish what was given, then close the connection under the lock."""
@@ -112,7 +108,7 @@ class Writer:
             group, stopping = self._next_group()
             if group:
                 self._commit(group)
-                _deliver(group)
+                self._deliver(group)
 
     def _next_group(self) -> tuple[list[Job], bool]:
         first = self._jobs.get()
@@ -144,6 +140,27 @@ class Writer:
         else:
             self._after_commit([job.result for job in group])
 
+    def _deliver(self, group: list[Job]) -> None:
+        """Hand the results over in the loops that asked, one wake-up a loop."""
+        loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        for job in group:
+            loops.setdefault(job.loop, []).append(job)
+        for loop, jobs in loops.items():
+            try:
+                loop.call_soon_threadsafe(self._resolve, jobs)
+            except RuntimeError:  # that loop was closed: nobody waits any more
+                continue
+
+    def _resolve(self, jobs: list[Job]) -> None:
+        self._tell([job.result for job in jobs if job.error is None])
+        for job in jobs:
+            if job.future.done():
+                continue
+            if job.error is None:
+                job.future.set_result(job.result)
+            else:
+                job.future.set_exception(job.error)
+
     @contextmanager
     def _transaction(self) -> Generator[None]:
         self._begin()
@@ -171,28 +188,8 @@ class Writer:
                 return
 
 
-def _deliver(group: list[Job]) -> None:
-    """Hand the results over in the loops that asked, one wake-up a loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-    for job in group:
-        loops.setdefault(job.loop, []).append(job)
-    for loop, jobs in loops.items():
-        try:
-            loop.call_soon_threadsafe(_resolve, jobs)
-        except RuntimeError:  # that loop was closed: nobody waits any more
-            continue
-
-
-def _resolve(jobs: list[Job]) -> None:
-    for job in jobs:
-        if job.error is None and job.done is not None:
-            job.done(job.result)
-        if job.future.done():
-            continue
-        if job.error is None:
-            job.future.set_result(job.result)
-        else:
-            job.future.set_exception(job.error)
+def _nobody(results: Sequence[Any]) -> None:
+    """Hear nothing."""
 
 
 def _translated(error: Exception) -> Exception:
