@@ -84,7 +84,7 @@ def summarise(
     figures = Figures(rows)
     return report.Run(
         figures=figures,
-        verdicts=targets.judge(figures, plan.works),
+        verdicts=targets.judge(figures, plan.works, quick=plan.quick),
         syncs=counts,
         contenders=plan.contenders,
         works=plan.works,

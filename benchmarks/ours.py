@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
@@ -31,7 +32,14 @@ from benchmarks.driver import (
     scratch,
     sqlite_settings,
 )
-from benchmarks.pace import counted, measure
+from benchmarks.pace import (
+    counted,
+    measure,
+    one_after_another,
+    one_after_another_sync,
+    step_figures,
+)
+from benchmarks.raw import Disk, chain_of
 from benchmarks.rows import Row, emit
 from benchmarks.work import AT_ONCE, STEPS, small_result
 from holdfast.stores.sqlite.writer import Writer
@@ -45,6 +53,7 @@ for late in ("importlib.metadata", "pydantic.type_adapter", "holdfast.hosts.work
 
 MODULE = "benchmarks.ours"
 DATABASE = "bench.db"
+TURN = 0.1  # seconds of ours, then of the raw limit
 WARM_UP = 200  # waiting runs before memory is first read
 BATCH = 500  # waiting runs started at a time
 app = hf.App("bench")
@@ -138,7 +147,25 @@ async def w1(task: Task) -> None:
     async with opened(task.store) as client:
         figures = await measure(lambda: run_chain(client), task.size)
         settings = settings_in_use()
+        if task.store != "memory":
+            figures["over_raw"] = await over_raw(client, task.size.chain_seconds)
     emit(Row("holdfast", task.store, "w1", "", figures, settings, speed()))
+
+
+async def over_raw(client: hf.Client, seconds: float) -> float:
+    """Return the cost of a step in raw commits, the two taking turns of a tenth of a second.
+
+    A disk that others use changes its pace within seconds: only neighbours can be compared.
+    """
+    ratios = []
+    with scratch() as directory:
+        disk = Disk(directory / "raw.db")
+        for _ in range(max(3, round(seconds / TURN))):
+            ours = step_figures(await one_after_another(lambda: run_chain(client), TURN))
+            limit = step_figures(one_after_another_sync(chain_of(disk.one), TURN))
+            ratios.append(ours["step_ms"] / limit["step_ms"])
+        disk.close()
+    return median(ratios)
 
 
 async def counted_chains(task: Task, lanes: int) -> None:

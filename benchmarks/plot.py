@@ -11,9 +11,9 @@ from html import escape
 from statistics import median
 
 from benchmarks.report import Run
-from benchmarks.tables import TIMES, number
+from benchmarks.tables import number
 from benchmarks.targets import PEERS, times_as_good
-from benchmarks.work import FIGURES
+from benchmarks.work import FIGURES, TIMES
 
 WIDTH, MARGIN, GAP = 980, 28, 36
 TOP, BAR, PITCH, HEAD = 92, 16, 25, 54
@@ -49,9 +49,9 @@ class Panel:
 PANELS = {
     "step_ms": "Chain: one step, p50",
     "steps_s": "Chain: 50 runs at a time",
-    "fan_s": "Fan-out: 1,000 parallel steps",
+    "fan_s": "Fan-out: 1,000 steps",
     "pickup_ms": "Pick-up: start to result, p50",
-    "resume_ms": "Resume: killed, to step 1,001",
+    "resume_ms": "Resume after 1,000 steps",
     LIVE_AND_PARKED: "Waiting: memory a run",
 }
 

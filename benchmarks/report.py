@@ -10,7 +10,7 @@ from benchmarks.figures import Figures
 from benchmarks.syncs import Count
 from benchmarks.tables import NONE, number, table
 from benchmarks.targets import Verdict
-from benchmarks.work import FIGURES, WORKS
+from benchmarks.work import FIGURES, FULL, QUICK, WORKS, Size
 
 MARKS = {True: "✓", False: "✗", None: ""}
 AGAIN = """\
@@ -42,6 +42,10 @@ class Run:
     machine: Mapping[str, str]
     failures: Sequence[str]
 
+    @property
+    def size(self) -> Size:
+        return QUICK if self.quick else FULL
+
 
 def terminal(run: Run) -> str:
     """Return the end of the run as text."""
@@ -59,7 +63,7 @@ def terminal(run: Run) -> str:
 
 def markdown(run: Run) -> str:
     """Return `RESULTS.md`."""
-    small = " This was a quick run: smaller than the words below say." if run.quick else ""
+    small = " This was a quick run, good for a glance only." if run.quick else ""
     parts = [
         "# Benchmark results",
         f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a run "
@@ -81,7 +85,9 @@ def markdown(run: Run) -> str:
         "## The work",
         works_table(run),
         "The raw limit is one SQLite transaction of the same rows (an UPDATE of the run, an "
-        "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100.",
+        "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100. "
+        "The cost of a step in raw commits is measured with the two taking turns of a tenth of a "
+        "second: a shared disk changes its pace faster than a round goes by.",
         "## Settings",
         "Read back from each engine's own connection.",
         settings_table(run),
@@ -104,7 +110,7 @@ def figures_table(run: Run) -> str:
         if figure.work in run.works and any(value is not None for value in values):
             cells = [NONE if value is None else number(value) for value in values]
             name = f"{figure.work.upper()} {WORKS[figure.work].name}"
-            rows.append([name, figure.title, figure.unit, *cells])
+            rows.append([name, figure.title.format(run.size), figure.unit, *cells])
     return table(header, rows) if rows else "Nothing was measured."
 
 
@@ -159,7 +165,7 @@ def settings_table(run: Run) -> str:
 
 
 def works_table(run: Run) -> str:
-    rows = [[f"{w.upper()} {WORKS[w].name}", WORKS[w].what] for w in run.works]
+    rows = [[f"{w.upper()} {WORKS[w].name}", WORKS[w].what.format(run.size)] for w in run.works]
     return table(["work", "what"], rows)
 
 
@@ -189,8 +195,11 @@ def calibration(run: Run) -> str:
     cpu, syncs = run.figures.machine("cpu_ms"), run.figures.machine("syncs_s")
     if not cpu or not syncs:
         return "Not calibrated."
+    noisy = cpu[2] > 2 * cpu[0] or syncs[2] > 4 * syncs[0]
+    told = " The machine was not quiet: trust ratios, not absolute times." if noisy else ""
     return (
         "Taken after every measurement: a fixed Python loop took "
         f"{number(cpu[0])} to {number(cpu[2])} ms (median {number(cpu[1])}), and the disk synced "
         f"{number(syncs[0])} to {number(syncs[2])} blocks a second (median {number(syncs[1])})."
+        + told
     )

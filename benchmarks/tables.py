@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 NONE = "\N{EN DASH}"
-TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def number(value: float) -> str:

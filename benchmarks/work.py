@@ -12,6 +12,7 @@ from typing import Literal
 
 STEPS = 10  # in a chain
 AT_ONCE = 50  # chains in flight, W1's second half
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def small_result(i: int) -> dict[str, object]:
@@ -53,7 +54,7 @@ QUICK = Size(
     pickups=20,
     burst=100,
     history=1_000,
-    long_history=2_000,
+    long_history=10_000,
     waiting=500,
 )
 
@@ -62,19 +63,27 @@ QUICK = Size(
 class Work:
     id: str
     name: str
-    what: str
+    what: str  # a template, filled in with the size
     each_round: bool = True  # False: measured in the first round only
+    judged_small: bool = True  # False: a quick run cannot tell whether its targets are met
 
 
 WORKS: Mapping[str, Work] = {
     work.id: work
     for work in (
         Work("w1", "chain", "10 steps in sequence; one run after another, then 50 at a time"),
-        Work("w2", "fan-out", "one run of 1,000 parallel steps, then summed, in a cold process"),
+        Work("w2", "fan-out", "one run of {0.fan:,} parallel steps, summed, in a cold process"),
         Work("w3", "pick-up", "a client process starts a one-step run, a worker process runs it"),
-        Work("w4", "resume", "1,000 completed steps, SIGKILL, a new process reaches step 1,001"),
+        Work("w4", "resume", "{0.history:,} steps done, SIGKILL, a new process reaches the next"),
         # Memory does not move with the neighbours' load, and 10,000 runs take the peers minutes.
-        Work("w5", "waiting", "10,000 runs waiting for a signal", each_round=False),
+        # Of a few runs, what a worker holds anyway would be most of what each seems to hold.
+        Work(
+            "w5",
+            "waiting",
+            "{0.waiting:,} runs waiting for a signal",
+            each_round=False,
+            judged_small=False,
+        ),
     )
 }
 
@@ -85,7 +94,7 @@ class Figure:
 
     key: str
     work: str
-    title: str
+    title: str  # a template, filled in with the size
     unit: str
     better: Literal["lower", "higher"] = "lower"
     follows: str = ""
@@ -99,14 +108,15 @@ FIGURES: Mapping[str, Figure] = {
     for figure in (
         Figure("step_ms", "w1", "one after another, a step, p50", "ms"),
         Figure("step_p99_ms", "w1", "the same, p99", "ms", follows="step_ms"),
+        Figure("over_raw", "w1", "of a raw commit, measured in turns", TIMES),
         Figure("steps_s", "w1", "50 at a time", "steps/s", better="higher"),
-        Figure("fan_s", "w2", "1,000 parallel steps", "s"),
+        Figure("fan_s", "w2", "{0.fan:,} parallel steps", "s"),
         Figure("pickup_ms", "w3", "start to result, p50", "ms"),
         Figure("pickup_p99_ms", "w3", "the same, p99", "ms", follows="pickup_ms"),
-        Figure("runs_s", "w3", "1,000 at once", "runs/s", better="higher"),
-        Figure("resume_ms", "w4", "to step 1,001", "ms"),
+        Figure("runs_s", "w3", "{0.burst:,} at once", "runs/s", better="higher"),
+        Figure("resume_ms", "w4", "killed after {0.history:,} steps, to the next", "ms"),
         Figure("replay_ms", "w4", "of which replay", "ms", follows="resume_ms"),
-        Figure("resume_long_ms", "w4", "to step 10,001", "ms"),
+        Figure("resume_long_ms", "w4", "killed after {0.long_history:,} steps, to the next", "ms"),
         Figure("live_kib", "w5", "worker memory a live run", "KiB"),
         Figure("parked_kib", "w5", "worker memory a parked run", "KiB"),
         Figure("disk_kib", "w5", "on disk a run", "KiB"),
