@@ -141,7 +141,7 @@ def draw(panel: Panel, x: float, y: float) -> str:
         text(x, y + 42, panel.note, 11.5, SOFT),
         text(right, y + 25, panel.headline, 13, COLOURS["holdfast/sqlite"], 700, "end"),
     ]
-    longest = scale_of([bar.value for bar in panel.bars])
+    longest = scale_of(panel.bars)
     for i, bar in enumerate(panel.bars):
         parts.append(draw_bar(bar, x, y + HEAD + i * PITCH, longest))
     return "\n".join(parts)
@@ -168,12 +168,17 @@ def draw_bar(bar: Bar, x: float, y: float, longest: float) -> str:
     return "\n".join(parts)
 
 
-def scale_of(values: Sequence[float]) -> float:
-    """Return the value a full bar stands for: the largest, or the next if it dwarfs all."""
-    ordered = sorted((value for value in values if value > 0), reverse=True)
-    if len(ordered) > 2 and ordered[0] > CUT * ordered[1]:
-        return ordered[1] * 1.25
-    return ordered[0] if ordered else 1.0
+def scale_of(bars: Sequence[Bar]) -> float:
+    """Return the value a full bar stands for.
+
+    That is the largest; or, where one peer dwarfs all others, a little more than the next peer.
+    """
+    largest = max((bar.value for bar in bars), default=1.0)
+    peers = sorted((bar.value for bar in bars if bar.colour == PEER_COLOUR), reverse=True)
+    others = [bar.value for bar in bars if bar.value < largest]
+    if len(peers) > 1 and peers[0] == largest > CUT * peers[1] and max(others) == peers[1]:
+        return peers[1] * 1.25
+    return max(largest, 1e-9)
 
 
 def text(
