@@ -111,7 +111,7 @@ class Steps:
             if run.settle is _nobody or _is_cancelled():
                 raise
             result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
             result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
         else:
             result = Result(ask, run.attempt.number, _us(clock() - began), payload, value)

@@ -1,0 +1,424 @@
+"""Steps as a user writes them: async and sync, with any signature, and what they return."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+import holdfast as hf
+from tests.engine.places import Place, kinds, until, within, worker_of
+
+
+async def test_async_and_sync_steps(place: Place, app: hf.App) -> None:
+    threads: list[int] = []
+
+    @app.step
+    async def double(x: int) -> int:
+        threads.append(threading.get_ident())
+        await asyncio.sleep(0)
+        return 2 * x
+
+    @app.step
+    def increment(x: int) -> int:
+        threads.append(threading.get_ident())
+        return x + 1
+
+    @app.workflow
+    async def flow(x: int) -> int:
+        return await increment(await double(x))
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind(20))
+        assert await within(run.result()) == 41
+        assert await kinds(run) == [
+            "run.started", "step.completed", "step.completed", "run.completed",
+        ]  # fmt: skip
+    here = threading.get_ident()
+    assert threads[0] == here
+    assert threads[1] != here
+
+
+async def test_many_arguments_keywords_and_defaults(place: Place, app: hf.App) -> None:
+    @app.step
+    async def told(a: int, /, b: str, *more: int, c: bool, d: float = 0.5, **rest: str) -> str:
+        return f"{a} {b} {more} {c} {d} {sorted(rest.items())}"
+
+    @app.workflow
+    async def flow(first: int, *, suffix: str = "!") -> list[str]:
+        return [
+            await told(first, "b", c=True),
+            await told(first, "b", 1, 2, c=False, d=2.0, e="x", f="y"),
+            await told(first, b="by name", c=True) + suffix,
+        ]
+
+    async with place.open(app) as client:
+        assert await within((await client.start(flow.bind(7))).result()) == [
+            "7 b () True 0.5 []",
+            "7 b (1, 2) False 2.0 [('e', 'x'), ('f', 'y')]",
+            "7 by name () True 0.5 []!",
+        ]
+
+
+async def test_a_default_is_the_steps_own_object_never_shared(place: Place, app: hf.App) -> None:
+    @app.step
+    async def collect(item: int, into: list[int] | None = None) -> list[int]:
+        into = [] if into is None else into
+        into.append(item)
+        return into
+
+    @app.workflow
+    async def flow() -> list[list[int]]:
+        mine = [0]
+        return [await collect(1, mine), await collect(2, mine), mine]
+
+    async with place.open(app) as client:
+        result = await within((await client.start(flow.bind())).result())
+        assert result == [[0, 1], [0, 2], [0]]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Order(BaseModel):
+    id: UUID
+    lines: list[tuple[str, Decimal]]
+
+
+@dataclass
+class Point:
+    x: int
+    y: float
+
+
+class Row(TypedDict):
+    name: str
+    at: datetime
+
+
+ID = UUID("12345678-1234-5678-1234-567812345678")
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+VALUES: list[tuple[Any, Any]] = [
+    (Order, Order(id=ID, lines=[("a", Decimal("1.10")), ("b", Decimal(2))])),
+    (Point, Point(1, 2.5)),
+    (Row, Row(name="n", at=AT)),
+    (Colour, Colour.RED),
+    (datetime, AT),
+    (date, date(2026, 1, 2)),
+    (timedelta, timedelta(days=400, microseconds=1)),
+    (Decimal, Decimal("3.140")),
+    (bytes, b"\x00\xff binary"),
+    (tuple[int, str], (1, "one")),
+    (tuple[int, ...], (1, 2, 3)),
+    (set[str], {"a", "b"}),
+    (frozenset[int], frozenset({1, 2})),
+    (UUID, ID),
+    (None, None),
+    (int | None, None),
+    (int, 0),
+    (bool, False),
+    (str, ""),
+    (list[int], []),
+    (dict[int, str], {}),
+    (dict[int, str], {1: "one"}),
+    (float, 0.0),
+    (str | int, 5),
+    (Any, {"a": [1, 2.5, None, "x"]}),
+]
+
+
+def named(kind: Any, value: Any) -> str:
+    """Name a row the same in every process: no addresses, no order of sets."""
+    return f"{getattr(kind, '__name__', 'union')}-{type(value).__name__}-{bool(value)}"
+
+
+@pytest.mark.parametrize(("kind", "value"), VALUES, ids=[named(*row) for row in VALUES])
+async def test_a_value_comes_back_equal_and_of_its_type(
+    place: Place, app: hf.App, kind: Any, value: Any
+) -> None:
+    seen: list[Any] = []
+
+    async def echo(x: Any) -> Any:
+        seen.append(x)
+        return x
+
+    async def flow(x: Any) -> Any:
+        seen.append(x)
+        y = await step(x)
+        seen.append(y)
+        return y
+
+    for function in (echo, flow):
+        function.__annotations__ = {"x": kind, "return": kind}
+    step = app.step(echo)
+    workflow = app.workflow(flow)
+
+    async with place.open(app, paranoid=False) as client:
+        run = await client.start(workflow.bind(value))
+        seen.append(await within(run.result()))
+    async with place.open(app) as client:
+        seen.append(await client.get(run.id).result())
+    assert seen == [value] * 5
+    assert {type(each) for each in seen} == {type(value)}
+
+
+class Base(BaseModel):
+    a: int = 1
+
+
+class Derived(Base):
+    b: int = 2
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (str | datetime, {"at": AT}, "result of step make#1"),
+    (Any, {"deep": [1, {2}]}, "deep[1]"),
+    (list[Base], [Base(), Derived()], "[1]"),
+    (dict, {1: "one"}, "1"),
+    (int, "five", "make#1"),
+    (Any, object(), "object"),
+    (None, 5, "make#1"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "path"), REFUSED, ids=[named(*r[:2]) for r in REFUSED])
+async def test_a_value_that_would_be_lost_is_refused_with_its_path(
+    place: Place, app: hf.App, kind: Any, value: Any, path: str
+) -> None:
+    calls: list[int] = []
+
+    async def make() -> Any:
+        calls.append(1)
+        return value
+
+    make.__annotations__ = {"return": kind}
+    step = app.step(make)
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await step()
+        except hf.StepFailed as error:
+            return f"{error.type}: {error.message}"
+        return "accepted"
+
+    async with place.open(app) as client:
+        told = await within((await client.start(flow.bind())).result())
+    assert path in told
+    assert told.startswith(("Unserialisable", "InvalidValue"))
+    assert calls == [1], "a result that cannot be stored is not tried again"
+
+
+async def test_input_that_does_not_fit_is_refused_at_bind(app: hf.App) -> None:
+    @app.workflow
+    async def flow(n: int) -> int:
+        return n
+
+    with pytest.raises(hf.HoldfastError, match="n"):
+        flow.bind("many")  # type: ignore[arg-type]
+
+
+async def test_threads_of_sync_steps_are_bounded(place: Place, app: hf.App) -> None:
+    busy, most = 0, 0
+    lock, both = threading.Lock(), threading.Barrier(2, timeout=5)
+
+    @app.step
+    def work(n: int) -> int:
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        both.wait()
+        with lock:
+            busy -= 1
+        return n
+
+    @app.workflow
+    async def flow() -> list[int]:
+        return await asyncio.gather(*(work(n) for n in range(8)))
+
+    async with place.open(app, threads=2) as client:
+        assert await within((await client.start(flow.bind())).result()) == list(range(8))
+    assert most == 2
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+async def test_a_hundred_steps_at_once_run_within_the_limit(
+    place: Place, app: hf.App, limit: int
+) -> None:
+    running: list[int] = []
+    journal: list[int] = []
+
+    @app.step
+    async def work(n: int) -> int:
+        running.append(n)
+        journal.append(len(running))
+        await asyncio.sleep(0)
+        running.remove(n)
+        return n
+
+    @app.workflow
+    async def flow() -> int:
+        return sum(await asyncio.gather(*(work(n) for n in range(100))))
+
+    async with place.open(app, steps=limit, paranoid=False) as client:
+        assert await within((await client.start(flow.bind())).result()) == 4950
+    assert len(journal) == 100
+    assert max(journal) == limit
+
+
+async def test_the_limit_holds_over_all_runs(place: Place, app: hf.App) -> None:
+    running, most = 0, 0
+    full = asyncio.Event()
+
+    @app.step
+    async def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == 3:
+            full.set()
+        await full.wait()
+        running -= 1
+
+    @app.workflow
+    async def flow() -> None:
+        await asyncio.gather(work(), work())
+
+    async with place.open(app, steps=3) as client:
+        runs = [await client.start(flow.bind()) for _ in range(10)]
+        for run in runs:
+            await within(run.result())
+    assert most == 3
+
+
+async def test_a_step_in_a_step_is_a_plain_call(place: Place, app: hf.App) -> None:
+    @app.step
+    async def inner(x: int) -> int:
+        return x + 1
+
+    @app.step
+    async def outer(x: int) -> int:
+        return await inner(x) + await inner(x)
+
+    @app.workflow
+    async def flow() -> int:
+        return await outer(1)
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 4
+        assert (await kinds(run)).count("step.completed") == 1
+
+
+async def test_plain_and_options(place: Place, app: hf.App) -> None:
+    @app.step
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @app.step
+    async def quick(x: int) -> int:
+        return x
+
+    @app.workflow
+    async def flow() -> str:
+        once = hf.Retry(max_attempts=1)
+        try:
+            await slow.options(timeout=0.01, retry=once)()
+        except hf.StepTimedOut as error:
+            return error.step
+        return ""
+
+    assert await quick.plain(3) == 3
+    assert await quick(3) == 3
+    async with place.open(app) as client:
+        assert await within((await client.start(flow.bind())).result()) == "slow#1"
+
+
+async def test_body_primitives_in_a_step_name_the_way_out(place: Place, app: hf.App) -> None:
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def wrong() -> None:
+        await hf.sleep(1)
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await wrong()
+        except hf.StepFailed as error:
+            return error.message
+        return ""
+
+    async with place.open(app) as client:
+        assert "body=True" in await within((await client.start(flow.bind())).result())
+
+
+async def test_step_primitives_outside_of_a_step_are_refused(place: Place, app: hf.App) -> None:
+    @app.workflow
+    async def flow() -> str:
+        return hf.idempotency_key()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        with pytest.raises(hf.RunFailed, match="NotInStep"):
+            await within(run.result())
+    with pytest.raises(hf.NotInStep):
+        hf.attempt()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), KeyError("k")])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_whatever_a_step_raises_fails_only_the_step(
+    place: Place, app: hf.App, error: BaseException, is_async: bool
+) -> None:
+    once = hf.Retry(max_attempts=1)
+
+    async def coroutine() -> None:
+        raise error
+
+    def function() -> None:
+        raise error
+
+    step = app.step(retry=once, name="bad")(coroutine if is_async else function)
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await step()
+        except hf.StepFailed as failed:
+            return failed.type
+        return ""
+
+    async with place.open(app) as client:
+        told = await within((await client.start(flow.bind())).result())
+    assert told in (type(error).__name__, "RuntimeError")
+
+
+async def test_a_step_that_exits_leaves_the_worker_alive(place: Place, app: hf.App) -> None:
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def leave() -> None:
+        raise SystemExit
+
+    @app.step
+    async def fine() -> str:
+        return "fine"
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await leave()
+        except hf.StepFailed:
+            return await fine()
+        return ""
+
+    async with place.open(app) as client:
+        assert await within((await client.start(flow.bind())).result()) == "fine"
+        await until(lambda: not worker_of(client).sessions)
