@@ -1,0 +1,205 @@
+"""Each planted fault is found, by the invariant it breaks; sound data is silent."""
+
+import pytest
+
+from holdfast.model.dump import Dump, Journal, Sent, Started
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+from holdfast.testing.invariants import Violation, check
+from tests.model.rows import run
+
+NOW = 1_000
+KEY = ("default", "r")
+
+
+def event(seq: int, kind="step.completed", key="", **fields) -> Event:
+    return Event(kind, 10, key or f"k#{seq}", seq=seq, epoch=1)._replace(**fields)
+
+
+FIRST = event(1, "run.started", "")._replace(key="")
+
+
+def dump(row: Run | None = None, *events: Event, inbox=(), **fields) -> Dump:
+    row = row or run()
+    kept = events or (FIRST, event(2))
+    return Dump(NOW, (row,), {KEY: kept}, {KEY: tuple(inbox)}, {"A": NOW + 1})._replace(**fields)
+
+
+def signal(n: int, id: str = "") -> Message:
+    return Message(id or f"s{n}", "signal", "go", b"null", 5, n)
+
+
+def cancel(n: int) -> Message:
+    return Message(f"c{n}", "cancel", "", b"{}", 5, n)
+
+
+def received(seq: int, n: int) -> Event:
+    return event(seq, "signal.received", f"go/s{n}")
+
+
+def closed(**fields) -> Run:
+    return run(status="completed", owner=None, closed_at=10, **fields)
+
+
+CLOSE = event(2, "run.completed", "end")
+
+SOUND: dict[str, Dump] = {
+    "a held run": dump(),
+    "nothing": Dump(NOW),
+    "a closed run": dump(closed(), FIRST, CLOSE),
+    "an orphan": dump(workers={}),
+    "a read signal": dump(run(inbox_seq=2, inbox_read=1), FIRST, received(2, 1),
+                          inbox=(signal(1), signal(2))),
+    "a cancel that waits": dump(run(inbox_seq=1, cancel=1), inbox=(cancel(1),)),
+    "a cancel that was taken": dump(run(inbox_seq=1, inbox_read=1, cancel=2), FIRST,
+                                    event(2, "cancel.requested"), inbox=(cancel(1),)),
+    "a retried run": dump(
+        run(seq=4, generation=2, epoch=2), FIRST, event(2, "step.failed", "a#1", superseded_by=4),
+        event(3, "run.failed", superseded_by=4), event(4, "run.reopened", epoch=2, generation=2),
+    ),
+    "a timer": dump(None, FIRST, event(2, "timer.fired", payload=b"10")),
+    "kept promises": dump(run(inbox_seq=2, cancel=1), inbox=(signal(1), cancel(2)), journal=Journal(
+        (Started("default", "r", "w", b"d"),), (Sent("default", "r", "s1"),),
+        (Sent("default", "r", "c2"),),
+    )),
+}  # fmt: skip
+
+UNSOUND: dict[str, tuple[str, Dump, str]] = {
+    "a gap": ("I1", dump(run(seq=3), FIRST, event(3)), "event 2 is missing"),
+    "a double": ("I1", dump(run(seq=2), FIRST, event(1)), "event 2 is missing, doubled"),
+    "a short row": ("I1", dump(run(seq=1)), "counts 1 events and there are 2"),
+    "a long row": ("I1", dump(run(seq=3)), "counts 3 events and there are 2"),
+    "no events": ("I1", dump(events={}), "counts 2 events and there are 0"),
+    "no start": ("I1", dump(None, event(1), event(2)), "the first event is step.completed"),
+    "superseded by nothing": ("I1", dump(None, FIRST, event(2, superseded_by=9)), "no later event"),
+    "events without a run": ("I1", dump(runs=()), "events and no run"),
+    "messages without a run": (
+        "I1", Dump(NOW, inbox={KEY: (signal(1),)}), "messages and no run",
+    ),
+    "an older epoch": (
+        "I2", dump(run(seq=3, epoch=2), FIRST, event(2, epoch=2), event(3)), "epoch 1 after epoch 2"
+    ),
+    "an epoch ahead of the row": ("I2", dump(run(epoch=0)), "the row has epoch 0"),
+    "an older generation": (
+        "I2",
+        dump(run(seq=3, generation=2), FIRST, event(2, generation=2), event(3)),
+        "goes back to generation 1",
+    ),
+    "two closes": (
+        "I3", dump(closed(seq=3), FIRST, CLOSE, CLOSE._replace(seq=3)), "2 living events close it"
+    ),
+    "an event after the close": (
+        "I3", dump(closed(seq=3), FIRST, CLOSE, event(3)), "event 3 follows the close"
+    ),
+    "another close than the status": (
+        "I3", dump(closed(), FIRST, event(2, "run.failed")), "is run.failed and its row completed"
+    ),
+    "closed without a close": ("I3", dump(closed()), "is open and its row completed"),
+    "a close on an open run": ("I3", dump(None, FIRST, CLOSE), "is run.completed and its row run"),
+    "closed at no time": ("I3", dump(closed()._replace(closed_at=None), FIRST, CLOSE), "closed_at"),
+    "two answers": (
+        "I4", dump(run(seq=3), FIRST, event(2, key="a#1"), event(3, "step.failed", "a#1")),
+        "a#1 is answered by events 2 and 3",
+    ),
+    "two firings": (
+        "I4", dump(run(seq=3), FIRST, event(2, "timer.fired", "t"), event(3, "timer.fired", "t")),
+        "t is answered by events 2 and 3",
+    ),
+    "a start after the answer": (
+        "I4", dump(run(seq=3), FIRST, event(2, key="a#1"), event(3, "step.started", "a#1")),
+        "step.started 3 after its answer",
+    ),
+    "a lost start": (
+        "I5", Dump(NOW, journal=Journal(starts=(Started("default", "r", "w", b"d"),))),
+        "its start was acknowledged",
+    ),
+    "a start of other work": (
+        "I5", dump(journal=Journal(starts=(Started("default", "r", "x", b"d"),))), "started as x"
+    ),
+    "a start with another input": (
+        "I5", dump(journal=Journal(starts=(Started("default", "r", "w", b"e"),))), "input differs"
+    ),
+    "a lost signal": (
+        "I5", dump(journal=Journal(signals=(Sent("default", "r", "s1"),))), "signal s1 was acknow"
+    ),
+    "a lost cancel": (
+        "I5", dump(journal=Journal(cancels=(Sent("default", "r", "c1"),))), "cancel c1 was acknow"
+    ),
+    "two rows of one id": ("I5", dump(runs=(run(), run())), "2 rows of this id"),
+    "a lost message": ("I6", dump(run(inbox_seq=1)), "1 messages were accepted"),
+    "a message nobody counted": ("I6", dump(inbox=(signal(1),)), "0 messages were accepted"),
+    "read more than came": ("I6", dump(run(inbox_read=1)), "1 messages were read of 0"),
+    "two messages of one id": (
+        "I6", dump(run(inbox_seq=2), inbox=(signal(1, "x"), signal(2, "x"))), "one id"
+    ),
+    "a swallowed signal": (
+        "I6", dump(run(inbox_seq=1, inbox_read=1), inbox=(signal(1),)), "signals go/s1 were read"
+    ),
+    "a signal received twice": (
+        "I6",
+        dump(run(seq=3, inbox_seq=1, inbox_read=1), FIRST, received(2, 1), received(3, 1),
+             inbox=(signal(1),)),
+        "go/s1, go/s1 are in the history",
+    ),
+    "signals out of order": (
+        "I6",
+        dump(run(seq=3, inbox_seq=2, inbox_read=2), FIRST, received(2, 2), received(3, 1),
+             inbox=(signal(1), signal(2))),
+        "go/s2, go/s1 are in the history",
+    ),
+    "a signal from nowhere": ("I6", dump(None, FIRST, received(2, 1)), "signals - were read"),
+    "a cancel state without a cancel": ("I6", dump(run(cancel=1)), "by its inbox it is 0"),
+    "a cancel that left no state": (
+        "I6", dump(run(inbox_seq=1), inbox=(cancel(1),)), "state is 0, and by its inbox it is 1"
+    ),
+    "two cancels": (
+        "I6", dump(run(inbox_seq=2, cancel=1), inbox=(cancel(1), cancel(2))), "there are 2 cancels"
+    ),
+    "a cancel that was read and not recorded": (
+        "I6", dump(run(inbox_seq=1, inbox_read=1, cancel=2), inbox=(cancel(1),)), "events [] record"
+    ),
+    "a timer that fired early": (
+        "I7", dump(None, FIRST, event(2, "timer.fired", "t", payload=b"15")), "fired 5 µs early"
+    ),
+    "time that goes back": ("I7", dump(None, FIRST, event(2, at=8)), "2 µs before event 1"),
+    "a timer on a closed run": ("I7", dump(closed(wake_at=99), FIRST, CLOSE), "would wake at 99"),
+    "held by nobody": ("I8", dump(run(owner=None)), "in no bucket"),
+    "pending for ever": ("I8", dump(run(status="pending", owner=None)), "in no bucket"),
+    "a lost wake-up": (
+        "I8", dump(run(status="waiting", owner=None, inbox_seq=1), inbox=(signal(1),)), "unread 1"
+    ),
+    "a cancel that wakes nobody": (
+        "I8", dump(run(status="waiting", owner=None, inbox_seq=1, cancel=1), inbox=(cancel(1),)),
+        "in no bucket",
+    ),
+    "parked and owned": ("I8", dump(run(status="waiting")), "in no bucket"),
+    "closed and owned": ("I8", dump(closed()._replace(owner="A"), FIRST, CLOSE), "in no bucket"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sound", SOUND.values(), ids=SOUND.keys())
+def test_sound_data_is_silent(sound: Dump) -> None:
+    assert check(sound) == []
+
+
+@pytest.mark.parametrize(("invariant", "bad", "text"), UNSOUND.values(), ids=UNSOUND.keys())
+def test_a_planted_fault_is_found(invariant: str, bad: Dump, text: str) -> None:
+    found = check(bad)
+    assert [each for each in found if each.invariant == invariant and text in each.text], found
+
+
+def test_every_invariant_has_a_planted_fault() -> None:
+    assert {invariant for invariant, _, _ in UNSOUND.values()} == {f"I{n}" for n in range(1, 9)}
+
+
+def test_a_violation_reads_as_a_sentence() -> None:
+    assert str(Violation("I1", "r", "event 2 is missing")) == "I1 r: event 2 is missing"
+    [found] = check(Dump(NOW, inbox={("ns", "r"): (signal(1),)}))
+    assert str(found) == "I1 ns/r: there are messages and no run"
+
+
+def test_one_fault_is_not_blamed_on_other_runs() -> None:
+    other = run(id="other")
+    bad = dump(runs=(run(seq=3), other), events={KEY: (FIRST, event(2)),
+               ("default", "other"): (FIRST, event(2))})  # fmt: skip
+    assert {violation.run for violation in check(bad)} == {"r"}
