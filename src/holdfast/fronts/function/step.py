@@ -123,8 +123,9 @@ class Step(Generic[P, R]):
 
     def describe(self, error: BaseException, attempts: int = 1) -> Failure:
         """Return what is stored when an attempt failed for good."""
-        details = {} if isinstance(error, StepTimedOut) else details_of(error, self._raisables)
-        return failure_of(error, attempts=attempts, details=details)
+        if isinstance(error, StepTimedOut):
+            return failure_of(error, attempts=attempts)._replace(message=error.message)
+        return failure_of(error, attempts=attempts, details=details_of(error, self._raisables))
 
     def error_of(self, failure: Failure, key: str) -> Exception:
         """Return what a body catches for `failure`. Raises `InvalidValue` if it cannot be read."""

@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.hosts.worker.steps import Result
+from holdfast.hosts.worker.steps import Limit, Result
 from holdfast.model.asks import StepAsk
+from holdfast.model.durations import LONGEST
 from holdfast.model.events import Event
 from holdfast.model.failures import encode_failure
 from holdfast.model.options import StepOptions
@@ -53,13 +54,18 @@ def decide(result: Result, raised: BaseException, chance: float, at: int) -> Dec
     return Decided(event, retrying)
 
 
-def limit_of(ask: StepAsk, clock: Callable[[], int]) -> int | None:
-    """Return how long an attempt that starts now may take."""
+def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
+    """Return what tells an attempt, when it begins, how long it may take; None for no limit."""
     options = _options(ask)
-    if options.total_timeout is None:
-        return options.timeout
-    left = max(ask.asked_at + options.total_timeout - clock(), 0)
-    return left if options.timeout is None else min(left, options.timeout)
+    timeout, total = options.timeout, options.total_timeout
+    if timeout is None and total is None:
+        return None
+
+    def limit() -> int:
+        left = LONGEST if total is None else max(ask.asked_at + total - clock(), 0)
+        return left if timeout is None else min(left, timeout)
+
+    return limit
 
 
 def _retrying(

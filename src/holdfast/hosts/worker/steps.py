@@ -30,6 +30,8 @@ class Result(NamedTuple):
 
 
 Settle = Callable[[Result], None]
+Limit = Callable[[], int]
+"""Tells how long an attempt that begins now may take, in microseconds."""
 
 
 class StepRun:
@@ -37,7 +39,7 @@ class StepRun:
 
     __slots__ = ("ask", "attempt", "limit", "settle", "task")
 
-    def __init__(self, ask: StepAsk, attempt: Attempt, limit: int | None, settle: Settle) -> None:
+    def __init__(self, ask: StepAsk, attempt: Attempt, limit: Limit | None, settle: Settle) -> None:
         self.ask, self.attempt, self.limit, self.settle = ask, attempt, limit, settle
         self.task: asyncio.Task[None] | None = None
 
@@ -121,57 +123,47 @@ class Steps:
         step = run.ask.step
         args, kwargs = step.signature.decode(run.ask.args)
         CURRENT.set(run.attempt)
-        if run.limit is None:
-            value = await self._call(run, args, kwargs)
+        if run.limit is not None:
+            value = await self._call_within(run, args, kwargs, run.limit)
+        elif step.is_async:
+            value = await step.function(*args, **kwargs)
         else:
-            value = await self._call_within(run, args, kwargs, run.limit / 1e6)
+            async with self._busy_threads:
+                value = await self._call_in_thread(run, args, kwargs)
         crossed: tuple[bytes, Any] = step.signature.result.cross(
             value, where=f"result of step {run.ask.key}"
         )
         return crossed
 
-    async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _call_within(
+        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any], limit: Limit
+    ) -> Any:
         step = run.ask.step
         if step.is_async:
-            return await step.function(*args, **kwargs)
-        return await self._call_in_thread(run, args, kwargs)
-
-    async def _call_within(
-        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
-    ) -> Any:
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                return await self._call(run, args, kwargs)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise  # the step's own
-            raise StepTimedOut(
-                step=run.ask.key,
-                type="StepTimedOut",
-                message=f"took longer than {seconds:g} s",
-                attempts=run.attempt.number,
-            ) from error
+            return await _within(run, limit(), step.function, args, kwargs)
+        # The wait for a thread is no part of the attempt: the limit is read when there is one.
+        async with self._busy_threads:
+            call = self._call_in_thread
+            return await _within(run, limit(), call, (run, args, kwargs), {})
 
     async def _call_in_thread(
         self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         stopped = run.attempt.stopped = threading.Event()
-        async with self._busy_threads:
-            if self._pool is None:
-                # Twice the slots: a thread stuck in a timed-out step must not block the next.
-                self._pool = ThreadPoolExecutor(2 * self._threads, "holdfast-step")
-            context = contextvars.copy_context()
-            future = self._pool.submit(context.run, run.ask.step.function, *args, **kwargs)
-            outcome = asyncio.wrap_future(future)
-            outcome.add_done_callback(_heard)
-            try:
-                return await asyncio.shield(outcome)
-            except asyncio.CancelledError:
-                stopped.set()
-                if not future.cancel() and not future.done():
-                    self._write_off(future)
-                raise
+        if self._pool is None:
+            # Twice the slots: a thread stuck in a timed-out step must not block the next.
+            self._pool = ThreadPoolExecutor(2 * self._threads, "holdfast-step")
+        context = contextvars.copy_context()
+        future = self._pool.submit(context.run, run.ask.step.function, *args, **kwargs)
+        outcome = asyncio.wrap_future(future)
+        outcome.add_done_callback(_heard)
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            stopped.set()
+            if not future.cancel() and not future.done():
+                self._write_off(future)
+            raise
 
     def _write_off(self, future: Any) -> None:
         self.written_off += 1
@@ -185,6 +177,31 @@ class Steps:
 
     def _come_back(self) -> None:
         self.written_off -= 1
+
+
+async def _within(
+    run: StepRun, limit: int, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    seconds = limit / 1e6
+    timeout = asyncio.timeout(seconds)
+    try:
+        if not limit:
+            raise _timed_out(run, seconds)  # before it begins
+        async with timeout:
+            return await call(*args, **kwargs)
+    except TimeoutError as error:
+        if not timeout.expired():
+            raise  # the step's own
+        raise _timed_out(run, seconds) from error
+
+
+def _timed_out(run: StepRun, seconds: float) -> StepTimedOut:
+    return StepTimedOut(
+        step=run.ask.key,
+        type="StepTimedOut",
+        message=f"took longer than {seconds:g} s" if seconds else "had no time left to begin",
+        attempts=run.attempt.number,
+    )
 
 
 def _nobody(result: Result) -> None:

@@ -1,0 +1,292 @@
+"""Time-outs of steps: of one attempt, of all attempts, and of threads that cannot be stopped."""
+
+import asyncio
+import threading
+
+import pytest
+
+import holdfast as hf
+from tests.engine.places import Place, kinds, until, within, worker_of
+
+ONCE = hf.Retry(max_attempts=1)
+
+
+async def test_an_attempt_that_takes_too_long_is_cancelled(place: Place, app: hf.App) -> None:
+    cancelled: list[bool] = []
+
+    @app.step(timeout=0.02, retry=ONCE)
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    @app.workflow
+    async def flow() -> list[str]:
+        try:
+            await slow()
+        except TimeoutError as error:
+            assert isinstance(error, hf.StepTimedOut)
+            return [error.step, error.type, str(error.attempts)]
+        return []
+
+    async with place.open(app) as client:
+        result = await within((await client.start(flow.bind())).result())
+    assert result == ["slow#1", "StepTimedOut", "1"]
+    assert cancelled == [True]
+
+
+async def test_a_timed_out_attempt_is_tried_again(place: Place, app: hf.App) -> None:
+    @app.step(timeout=0.02, retry=hf.Retry(max_attempts=3, initial=0.001))
+    async def slow() -> int:
+        if hf.attempt() < 3:
+            await asyncio.Event().wait()
+        return hf.attempt()
+
+    @app.workflow
+    async def flow() -> int:
+        return await slow()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 3
+        assert (await kinds(run)).count("step.retrying") == 2
+
+
+async def test_the_steps_own_timeout_error_is_not_ours(place: Place, app: hf.App) -> None:
+    @app.step(timeout=30, retry=ONCE)
+    async def raising() -> None:
+        raise TimeoutError("mine")
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await raising()
+        except hf.StepTimedOut:
+            return "wrong"
+        except hf.StepFailed as error:
+            return f"{error.type}: {error.message}"
+        return ""
+
+    async with place.open(app) as client:
+        assert await within((await client.start(flow.bind())).result()) == "TimeoutError: mine"
+
+
+async def test_total_timeout_covers_all_attempts_and_waits(place: Place, app: hf.App) -> None:
+    numbers: list[int] = []
+
+    @app.step(total_timeout=0.08, retry=hf.Retry(max_attempts=50, initial=0.02, factor=1))
+    async def flaky() -> None:
+        numbers.append(hf.attempt())
+        raise ValueError
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await flaky()
+        except hf.StepFailed as error:
+            return error.type
+        return ""
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == "ValueError"
+        events = (await run.history()).events
+    assert 1 <= len(numbers) < 10
+    ended = next(event.at for event in events if event.kind == "step.failed")
+    assert ended - events[0].at < 80_000 + 5_000_000  # no later attempt was waited for
+    retries = [event.at for event in events if event.kind == "step.retrying"]
+    assert all(at - events[0].at < 80_000 for at in retries)
+
+
+async def test_total_timeout_ends_a_running_attempt(place: Place, app: hf.App) -> None:
+    @app.step(total_timeout=0.03, timeout=30)
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await slow()
+        except hf.StepTimedOut as error:
+            return error.step
+        return ""
+
+    async with place.open(app) as client:
+        assert await within((await client.start(flow.bind())).result()) == "slow#1"
+
+
+async def test_a_sync_step_that_times_out_is_written_off(place: Place, app: hf.App) -> None:
+    release, told = threading.Event(), threading.Event()
+
+    @app.step(timeout=0.02, retry=ONCE)
+    def stuck() -> None:
+        assert not hf.cancelled()
+        release.wait(10)
+        if hf.cancelled():
+            told.set()
+
+    @app.step
+    def quick() -> str:
+        return "quick"
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await stuck()
+        except hf.StepTimedOut:
+            return await quick()
+        return ""
+
+    try:
+        async with place.open(app, steps=1, threads=1) as client:
+            steps = worker_of(client).steps
+            assert steps.is_healthy
+            run = await client.start(flow.bind())
+            assert await within(run.result()) == "quick", "slot and thread were given back"
+            assert steps.written_off == 1
+            assert not steps.is_healthy
+            release.set()
+            await until(lambda: steps.written_off == 0)
+            assert steps.is_healthy
+    finally:
+        release.set()
+    assert told.is_set()
+
+
+async def test_a_late_result_of_a_written_off_thread_is_dropped(place: Place, app: hf.App) -> None:
+    release = threading.Event()
+    calls: list[int] = []
+
+    @app.step(timeout=0.02, retry=hf.Retry(max_attempts=2, initial=0.001))
+    def slow() -> int:
+        number = hf.attempt()
+        calls.append(number)
+        if number == 1:
+            release.wait(10)
+        return number
+
+    @app.step
+    async def free() -> None:
+        release.set()
+
+    @app.workflow
+    async def flow() -> int:
+        number = await slow()
+        await free()
+        return number
+
+    try:
+        async with place.open(app) as client:
+            run = await client.start(flow.bind())
+            assert await within(run.result()) == 2
+            await until(lambda: worker_of(client).steps.written_off == 0)
+            assert (await kinds(run)).count("step.completed") == 2
+    finally:
+        release.set()
+    assert calls == [1, 2]
+
+
+async def test_a_wait_for_a_slot_is_no_part_of_the_timeout(place: Place, app: hf.App) -> None:
+    @app.step(timeout=0.15, retry=ONCE)
+    async def work(n: int) -> int:
+        await asyncio.sleep(0.06)
+        return n
+
+    @app.workflow
+    async def flow() -> list[int]:
+        return await asyncio.gather(*(work(n) for n in range(4)))
+
+    async with place.open(app, steps=1) as client:
+        assert await within((await client.start(flow.bind())).result()) == [0, 1, 2, 3]
+
+
+async def test_a_wait_for_a_thread_is_no_part_of_the_timeout(place: Place, app: hf.App) -> None:
+    clock = threading.Event()
+
+    @app.step(timeout=0.15, retry=ONCE)
+    def work(n: int) -> int:
+        clock.wait(0.06)
+        return n
+
+    @app.workflow
+    async def flow() -> list[int]:
+        return await asyncio.gather(*(work(n) for n in range(4)))
+
+    async with place.open(app, threads=1) as client:
+        assert await within((await client.start(flow.bind())).result()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_a_step_of_a_terminated_run_is_told_to_stop(
+    place: Place, app: hf.App, is_async: bool
+) -> None:
+    began, stopped = threading.Event(), threading.Event()
+
+    async def coroutine() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    def function() -> None:
+        began.set()
+        while not hf.cancelled():
+            stopped.wait(0.005)
+        stopped.set()
+
+    step = app.step(name="long")(coroutine if is_async else function)
+
+    @app.workflow
+    async def flow() -> None:
+        await step()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await until(began.is_set)
+        await run.terminate("enough")
+        await until(stopped.is_set)
+        with pytest.raises(hf.RunTerminated, match="enough"):
+            await within(run.result())
+
+
+async def test_total_timeout_counts_the_wait_for_a_slot(place: Place, app: hf.App) -> None:
+    began: list[int] = []
+
+    @app.step(total_timeout=0.3, retry=ONCE)
+    async def work(n: int) -> int:
+        began.append(n)
+        await asyncio.sleep(0.2)
+        return n
+
+    @app.workflow
+    async def flow() -> list[str]:
+        results = await asyncio.gather(*(work(n) for n in range(3)), return_exceptions=True)
+        return [type(each).__name__ for each in results]
+
+    async with place.open(app, steps=1) as client:
+        result = await within((await client.start(flow.bind())).result())
+    assert result == ["int", "StepTimedOut", "StepTimedOut"]
+    assert began == [0, 1], "a step without time left does not begin"
+
+
+async def test_a_timeout_says_how_long_once(place: Place, app: hf.App) -> None:
+    @app.step(timeout=0.01, retry=ONCE)
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await slow()
+        except hf.StepTimedOut as error:
+            return str(error)
+        return ""
+
+    async with place.open(app) as client:
+        told = await within((await client.start(flow.bind())).result())
+    assert told == (
+        "Step slow#1 failed after 1 attempt: StepTimedOut: took longer than 0.01 s [HF402]"
+    )
