@@ -16,7 +16,7 @@ code where its steps are plain calls.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
@@ -70,9 +70,9 @@ def current() -> Machine | None:
 class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
-    __slots__ = ("_dropped", "_fresh", "_futures", "_mailbox", "_unstarted", "_was_cancelled",
-                 "asks", "body", "ended", "generation", "loop", "now", "ns", "run", "seq",
-                 "signature", "unawaited", "warnings")  # fmt: skip
+    __slots__ = ("_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_unstarted",
+                 "_was_cancelled", "asks", "body", "ended", "generation", "loop", "now", "ns", "run",
+                 "seq", "signature", "unawaited", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, generation: int = 1
@@ -91,6 +91,7 @@ class Machine:
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
         self._was_cancelled = False
+        self._is_inside = False
 
     # --- what a host does with it
 
@@ -106,6 +107,18 @@ class Machine:
             return
         self.now = event.at
         take(self, event, value)
+
+    def feed_all(self, events: Iterable[Event]) -> None:
+        """Feed a stored history: the same as feeding its events one by one, and faster."""
+        loop = self.loop
+        outside = loop.enter()
+        self._is_inside = True
+        try:
+            for event in events:
+                self.feed(event)
+        finally:
+            self._is_inside = False
+            loop.leave(outside)
 
     def wants(self, key: str) -> StepAsk | None:
         """Return what the body asks for under this key, if it still does."""
@@ -220,12 +233,8 @@ class Machine:
         except HoldfastError as error:
             raise Undecodable(seq=event.seq, what="the input", problem=error.args[0]) from error
         loop.start = event.at
-        outside = loop.enter()
-        try:
-            loop.begin(self.body(*args, **kwargs))
-            self._run()
-        finally:
-            loop.leave(outside)
+        loop.begin(self.body(*args, **kwargs))
+        self._spin()
 
     def _complete(self, event: Event, value: object) -> None:
         ask = self._answered(event, "the result of step ")
@@ -301,6 +310,9 @@ class Machine:
                 self._dropped.append(key)
 
     def _spin(self) -> None:
+        if self._is_inside:
+            self._run()
+            return
         loop = self.loop
         outside = loop.enter()
         try:

@@ -125,6 +125,8 @@ class Claim(NamedTuple):
     lease: int
     suspects: int = 1
     """How many runs that crashed their worker twice or more may be among them."""
+    reaps: tuple[Reap, ...] = ()
+    """Workers to take runs from first, in the same commit."""
 
 
 class Claimed(NamedTuple):
@@ -140,6 +142,8 @@ class Claimed(NamedTuple):
     unregistered: tuple[str, ...] = ()
     """Workflows with claimable runs that this worker does not know."""
     next_wake_at: int | None = None
+    reaped: int = 0
+    """How many runs were taken from workers in `reaps`."""
 
 
 class Outcome(NamedTuple):

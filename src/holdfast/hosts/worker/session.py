@@ -324,8 +324,7 @@ class Session:
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
-        for event in events:
-            machine.feed(event)
+        machine.feed_all(events)
         folded = replay.fold(events)
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused

@@ -8,7 +8,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from holdfast.app import App
 from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
@@ -21,7 +21,7 @@ from holdfast.model.commands import ReapLeases, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Run
 from holdfast.model.settings import Settings
-from holdfast.model.writes import Claim, Claimed, Notice
+from holdfast.model.writes import Claim, Claimed, Notice, Reap
 from holdfast.ports.store import Store
 
 log = logging.getLogger("holdfast.worker")
@@ -156,26 +156,42 @@ class Worker:
         room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
         suspects = 1 - min(1, sum(s.run.strikes >= 2 for s in self.sessions.values()))
         before = tuple(self.sessions)
-        claimed = await self.store.claim(
-            Claim(
-                ns=self.app.namespace,
-                worker=self.id,
-                workflows=tuple(sorted(self.app.workflows)),
-                limit=max(room, 0),
-                lease=round(self.settings.lease * 1e6),
-                suspects=suspects,
-            )
+        claim = Claim(
+            ns=self.app.namespace,
+            worker=self.id,
+            workflows=tuple(sorted(self.app.workflows)),
+            limit=max(room, 0),
+            lease=round(self.settings.lease * 1e6),
+            suspects=suspects,
         )
-        for run in claimed.runs:
-            self._take(run)
-        if claimed.runs:
-            self._lease.note()
+        claimed = await self.store.claim(claim)
+        self._take_all(claimed.runs)
         self._tell_sessions(claimed, before)
         self._warn_of(claimed.unregistered)
-        reaped = await self._reap(claimed.dead)
-        if reaped or len(claimed.runs) == CLAIM_LIMIT:
-            return 0
-        return self._pause_after(claimed)
+        taken = len(claimed.runs)
+        if claimed.dead:
+            taken += await self._reap(claim, claimed)
+        return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
+
+    async def _reap(self, claim: Claim, claimed: Claimed) -> int:
+        """Take runs from the dead, and claim what there is room for in the same commit."""
+        commands = [ReapLeases(worker, known_dead) for worker, known_dead in claimed.dead]
+        reaps = tuple(dispatch.decide(command) for command in commands)
+        left = max(claim.limit - len(claimed.runs), 0)
+        again = await self.store.claim(
+            claim._replace(limit=left, reaps=cast("tuple[Reap, ...]", reaps))
+        )
+        self._take_all(again.runs)
+        if again.reaped:
+            names = ", ".join(worker for worker, _ in claimed.dead)
+            log.warning("worker %s is gone; %d of its runs can go on", names, again.reaped)
+        return len(again.runs)
+
+    def _take_all(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self._take(run)
+        if runs:
+            self._lease.note()
 
     def _take(self, run: Run) -> None:
         session = self._parked.pop(run.id, None)
@@ -205,17 +221,6 @@ class Worker:
                     "in the queue. Import the module that defines it, or start a worker that does.",
                     name,
                 )
-
-    async def _reap(self, dead: Sequence[tuple[str, bool]]) -> int:
-        freed = 0
-        for worker, known_dead in dead:
-            command = ReapLeases(worker, known_dead)
-            (outcome,) = await self.store.write([dispatch.decide(command)])
-            count: int = dispatch.read(command, outcome)
-            freed += count
-            if count:
-                log.warning("worker %s is gone; %d of its runs can go on", worker, count)
-        return freed
 
     def _pause_after(self, claimed: Claimed) -> float:
         poll = self.settings.poll
@@ -293,8 +298,7 @@ class Worker:
             return
         twin = self.new_machine(loaded.run)
         try:
-            for event in loaded.events:
-                twin.feed(event)
+            twin.feed_all(loaded.events)
             if twin.fingerprint() != machine.fingerprint():
                 raise ReplayMismatch(
                     seq=seq,

@@ -60,6 +60,8 @@ class MemoryStore:
         """Take the runs that have waited longest."""
         await asyncio.sleep(0)
         now, tables = self.now(), self._tables
+        with tables.transaction():
+            reaped = sum(apply(tables, reap, now).total for reap in claim.reaps)
         mine = [run for run in tables.runs.values() if run.ns == claim.ns]
         held = [run for run in mine if run.owner == claim.worker]
         queue = sorted(
@@ -78,6 +80,7 @@ class MemoryStore:
             dead=self._dead(claim.worker, now),
             unregistered=tuple(sorted({run.workflow for run in due} - set(claim.workflows))),
             next_wake_at=min((at for at in later if at is not None), default=None),
+            reaped=reaped,
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:

@@ -113,6 +113,8 @@ class SqliteStore:
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""
+        if claim.reaps:
+            return await self._claim_from(claim)
         now = self.now()
         seen = await self._read(lambda reads: reader.peek(reads, claim, now))
         taken: tuple[Run, ...] = ()
@@ -130,6 +132,20 @@ class SqliteStore:
             unregistered=seen.unregistered,
             next_wake_at=seen.next_wake_at,
         )
+
+    async def _claim_from(self, claim: Claim) -> Claimed:
+        """Take runs from dead workers and claim them, in one transaction."""
+
+        def work(connection: sqlite3.Connection, now: int) -> tuple[Claimed, list[Notice]]:
+            freed = [apply(connection, reap, now).total for reap in claim.reaps]
+            taken = take(connection, claim, now)
+            left = [Notice(what="ready")] if sum(freed) > len(taken) else []
+            return Claimed(runs=taken, reaped=sum(freed)), left
+
+        claimed: Claimed = (await self._writer.submit(work))[0]
+        for reap in claim.reaps:
+            self._street.bury(reap.worker)
+        return claimed
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
