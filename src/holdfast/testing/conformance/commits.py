@@ -169,6 +169,9 @@ async def test_a_held_run_may_say_when_it_wakes_and_why(harness: Harness) -> Non
     kept = await harness.row("r")
     assert (kept.status, kept.owner, kept.wake_at) == ("running", "A", due)
     assert kept.reason == "retrying"
+    assert await harness.commit(kept, answer("b#1")) == "applied"
+    after = await harness.row("r")
+    assert (after.wake_at, after.reason) == (None, "")
 
 
 async def test_giving_a_run_back_makes_it_claimable_without_a_strike(harness: Harness) -> None:

@@ -11,7 +11,7 @@ SELECT * FROM runs WHERE ns = ? AND id = ?
 
 -- name: advance_run
 UPDATE runs
-SET seq = seq + ?, updated_at = ?, strikes = 0
+SET seq = seq + ?, updated_at = ?, strikes = 0, reason = '', wake_at = NULL
 WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
 RETURNING inbox_seq, cancel
 

@@ -1,0 +1,187 @@
+"""A store that counts its calls and has the world fail at one of them.
+
+Every call of every method is a point. At a point the process that calls may die before the call or
+right after it; a write or a claim may be of unknown outcome, having happened or not; a read may
+find the store away; and the process may be held up before the call, shortly or past its lease. A
+process that died runs no clean-up code, and nothing of it reaches the store any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
+from typing import Literal, NamedTuple, TypeVar
+
+from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.run import Loaded, Run
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.store import Hear, Store
+from holdfast.testing.loop import LIFE, Life
+
+T = TypeVar("T")
+
+Flavour = Literal["before", "after", "happened", "lost", "away", "stall", "freeze"]
+"""`before`, `after`: the process dies. `happened`, `lost`: the outcome of a write is unknown, and
+it did or did not happen. `away`: a read finds no store. `stall`, `freeze`: the process stands still
+before the call, for less or for more than a lease."""
+
+FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
+    "open": ("before", "after", "away"),
+    "close": ("before", "after", "away"),
+    # It writes nothing and waits for nothing: after it is the same as before it.
+    "now": ("before",),
+    "write": ("before", "after", "happened", "lost"),
+    "claim": ("before", "after", "happened", "lost"),
+    "load": ("before", "after", "away"),
+    "find": ("before", "after", "away"),
+    # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
+    "listen": ("before", "after"),
+}
+"""What can go wrong at a call of each method of the Store port."""
+
+STANDSTILL: Mapping[Flavour, float] = {"stall": 3.0, "freeze": 45.0}
+"""How long a process stands still, in seconds."""
+
+
+class Killed(BaseException):
+    """Unwinds the synchronous code in which a process died."""
+
+
+class Call(NamedTuple):
+    """One call of the store: who, which method, and what it was about."""
+
+    life: str
+    method: str
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method}({self.what}) of {self.life}"
+
+
+class Plan:
+    """Which calls fail how, and which calls were made."""
+
+    def __init__(
+        self, faults: Mapping[int, Flavour], died: Callable[[Life], None] = lambda _: None
+    ) -> None:
+        self.faults, self._died = faults, died
+        self.calls: list[Call] = []
+        self.fired: list[int] = []
+
+    def count(self, life: Life, method: str, what: str) -> Flavour | None:
+        """Number a call, and tell what goes wrong at it."""
+        if life.is_dead:
+            raise Killed
+        place = len(self.calls)
+        self.calls.append(Call(life.name, method, what))
+        flavour = self.faults.get(place)
+        if flavour is not None:
+            self.fired.append(place)
+        return flavour
+
+    def kill(self, life: Life) -> None:
+        """End a life as SIGKILL does."""
+        life.kill()
+        self._died(life)
+
+
+class CrashStore:
+    """The store as one process sees it. `owns` says that closing it closes `inner`."""
+
+    def __init__(self, inner: Store, life: Life, plan: Plan, *, owns: bool = True) -> None:
+        self._inner, self._life, self._plan, self._owns = inner, life, plan, owns
+        self._deaf: list[Callable[[], None]] = []
+
+    async def open(self) -> None:
+        """Open `inner`."""
+        await self._call("open", self._inner.open)
+
+    async def close(self) -> None:
+        """Close `inner`, or only stop listening if others use it too."""
+        await self._call("close", self._close)
+
+    def now(self) -> int:
+        """Return the store's clock."""
+        self._sync("now", "before")
+        return self._inner.now()
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Carry out the batch, or be in doubt."""
+        what = ",".join(type(write).__name__ for write in batch)
+        return await self._call("write", lambda: self._inner.write(batch), what)
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Take runs, or be in doubt."""
+        return await self._call("claim", lambda: self._inner.claim(claim))
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Read a run."""
+        return await self._call("load", lambda: self._inner.load(ns, run, after), run)
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Read rows."""
+        return await self._call("find", lambda: self._inner.find(filter, page))
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Hear of what others do as a process of its own would: in its own time."""
+        flavour = self._sync("listen", "before")
+        stop = self._inner.listen(self._hearing(hear), worker=worker)
+        self._deaf.append(stop)
+        if flavour == "after":
+            self._plan.kill(self._life)
+            raise Killed
+        return stop
+
+    async def _call(self, method: str, call: Callable[[], Awaitable[T]], what: str = "") -> T:
+        flavour = self._plan.count(self._life, method, what)
+        if flavour is not None and flavour in STANDSTILL:
+            await self._stand_still(STANDSTILL[flavour])
+        elif flavour == "before":
+            await self._die()
+        elif flavour == "away":
+            raise StoreUnavailable("The store is away, by design of this test.")
+        elif flavour == "lost":
+            raise OutcomeUnknown("Nothing was written, but who knows.")
+        result = await call()
+        if flavour == "after":
+            await self._die()
+        if flavour == "happened":
+            raise OutcomeUnknown("It was written, but who knows.")
+        return result
+
+    def _sync(self, method: str, deadly: Flavour) -> Flavour | None:
+        flavour = self._plan.count(self._life, method, "")
+        if flavour == deadly:
+            self._plan.kill(self._life)
+            raise Killed
+        return flavour
+
+    async def _die(self) -> None:
+        self._plan.kill(self._life)
+        await asyncio.get_running_loop().create_future()
+
+    async def _stand_still(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._life.freeze()
+        context = copy_context()
+        context.run(LIFE.set, None)  # whoever thaws it is not frozen
+        loop.call_later(seconds, self._life.thaw, context=context)
+        await asyncio.sleep(0)
+
+    async def _close(self) -> None:
+        if self._owns:
+            await self._inner.close()
+        for stop in self._deaf:
+            stop()
+
+    def _hearing(self, hear: Hear) -> Hear:
+        context, life = copy_context(), self._life
+
+        def heard(notices: Sequence[Notice]) -> None:
+            if LIFE.get() is life:
+                hear(notices)
+            elif not life.is_dead:
+                asyncio.get_running_loop().call_soon(hear, notices, context=context)
+
+        return heard

@@ -1,0 +1,145 @@
+"""A careful caller: repeats what may not have happened, under the same key, until it knows.
+
+Its process may die at any moment and run its script again from the start. So every method may be
+called again after it has succeeded, and then changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+from holdfast.client import Client
+from holdfast.errors import IllegalMove, RunClosed, RunFailed, StoreError
+from holdfast.fronts.function.workflow import Bound
+from holdfast.machine.signals import Signal
+from holdfast.machine.values import digest
+from holdfast.model.commands import CancelRun, PauseRun
+from holdfast.model.dump import Journal, Sent, Started
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED, RunStatus
+from holdfast.ports.store import Store
+
+T = TypeVar("T")
+AGAIN = 0.25
+"""Seconds before a call of unknown outcome is repeated."""
+
+
+class Ending(NamedTuple):
+    """How a run ended, as its caller was told."""
+
+    status: str
+    value: Any
+
+
+class Acknowledged:
+    """What callers were told, kept outside the store and outside every process."""
+
+    def __init__(self) -> None:
+        self.starts: list[Started] = []
+        self.signals: list[Sent] = []
+        self.cancels: list[Sent] = []
+        self.endings: list[tuple[str, Ending]] = []
+        self.early: list[str] = []
+        """Runs whose end was told before it was stored."""
+
+    def journal(self) -> Journal:
+        """Return what the store must hold."""
+        return Journal(tuple(self.starts), tuple(self.signals), tuple(self.cancels))
+
+
+class Caller:
+    """What a script talks to."""
+
+    def __init__(self, client: Client, told: Acknowledged, observer: Store) -> None:
+        self._client, self._told, self._observer = client, told, observer
+
+    async def start(self, bound: Bound[Any], id: str) -> None:
+        """Start a run, or find it."""
+        await self._surely(lambda: self._client.start(bound, id=id))
+        ns = self._client.engine.ns
+        self._told.starts.append(Started(ns, id, bound.workflow.name, digest(bound.input)))
+
+    async def signal(self, run: str, signal: Signal[Any], value: Any, id: str) -> None:
+        """Send a signal once."""
+        await self._surely(lambda: self._client.get(run).signal(signal, value, id=id))
+        self._told.signals.append(Sent(self._client.engine.ns, run, id))
+
+    async def cancel(self, run: str) -> None:
+        """Ask the run to stop, if it is open."""
+        engine, id = self._client.engine, f"cancel-{run}"
+        command = CancelRun(engine.ns, run, id, engine.store.now())
+        try:
+            await self._surely(lambda: engine.do(command))
+        except RunClosed:
+            return
+        self._told.cancels.append(Sent(engine.ns, run, id))
+
+    async def pause(self, run: str) -> None:
+        """Have the run start nothing more."""
+        engine = self._client.engine
+        command = PauseRun(engine.ns, run, f"pause-{run}", engine.store.now())
+        await self._surely(lambda: engine.do(command))
+
+    async def resume(self, run: str) -> None:
+        """Let a paused run go on; one that goes on already is left alone."""
+        try:
+            await self._surely(self._client.get(run).resume)
+        except (IllegalMove, RunClosed):
+            return
+
+    async def terminate(self, run: str) -> None:
+        """End the run, unless it has ended."""
+        try:
+            await self._surely(lambda: self._client.get(run).terminate("by design"))
+        except RunClosed:
+            return
+
+    async def retry(self, run: str) -> None:
+        """Let a failed run try again, once."""
+        if (await self.row(run)).generation > 1:
+            return
+        try:
+            await self._surely(self._client.get(run).retry)
+        except IllegalMove:
+            if (await self.row(run)).generation == 1:
+                raise
+
+    async def row(self, run: str) -> Run:
+        """Return the run's row."""
+        return await self._surely(self._client.get(run).describe)
+
+    async def until(self, run: str, *statuses: RunStatus) -> None:
+        """Return when the run has one of these statuses, or is closed."""
+        while True:
+            status = (await self.row(run)).status
+            if status in statuses or status in CLOSED:
+                return
+            await asyncio.sleep(0.5)
+
+    async def result(self, run: str) -> Ending:
+        """Return how the run ended, when it has; what is told must be stored by then."""
+        ending = await self._surely(lambda: self._ending(run))
+        stored = await self._observer.load(self._client.engine.ns, run)
+        if stored is None or stored.run.status not in CLOSED:
+            self._told.early.append(run)
+        self._told.endings.append((run, ending))
+        return ending
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
+    async def _ending(self, run: str) -> Ending:
+        try:
+            return Ending("completed", await self._client.get(run).result())
+        except RunFailed as error:
+            return Ending(error.status, error.type)
+
+    async def _surely(self, call: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await call()
+            except StoreError:
+                await asyncio.sleep(AGAIN)

@@ -1,0 +1,228 @@
+"""The sweep: a scenario once without a fault, then once for each thing that can go wrong at a call.
+
+Whatever fails, the end must be that of the undisturbed run: the same statuses and results, each
+step's answer recorded once, signals read once and in order. Only how often a step's body ran may
+differ. `holdfast.testing.invariants` holds at each end too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from holdfast.model.dump import Dump
+from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.failures import decode_failure
+from holdfast.model.run import Run
+from holdfast.testing.crash import FLAVOURS, Call, Flavour
+from holdfast.testing.crash_world import Effect, Plant, Scenario, World
+from holdfast.testing.invariants import check
+
+Kind = Literal["memory", "sqlite"]
+
+
+class Point(NamedTuple):
+    """What goes wrong at which call."""
+
+    place: int
+    flavour: Flavour
+    call: Call
+
+    def __str__(self) -> str:
+        return f"{self.flavour} call {self.place}, {self.call}"
+
+
+@dataclass
+class Report:
+    """What a sweep did and what it found."""
+
+    scenario: str
+    store: str
+    points: list[Point] = field(default_factory=list[Point])
+    executed: list[Point] = field(default_factory=list[Point])
+    violations: list[str] = field(default_factory=list[str])
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The methods of the store at whose calls something went wrong."""
+        return frozenset(point.call.method for point in self.executed)
+
+    def __str__(self) -> str:
+        counts = Counter(point.flavour for point in self.executed)
+        listed = ", ".join(f"{count} {flavour}" for flavour, count in sorted(counts.items()))
+        return (
+            f"{self.scenario} on {self.store}: {len(self.executed)} of {len(self.points)} points "
+            f"({listed}), {len(self.violations)} violations"
+        )
+
+
+def sweep(
+    scenario: Scenario,
+    store: Kind,
+    *,
+    plant: Callable[[], Plant] = Plant,
+    stop_at_first: bool = False,
+    only: Callable[[Point], bool] = lambda _: True,
+) -> Report:
+    """Try every point of the scenario."""
+    report = Report(scenario.name, store)
+    calm = run(scenario, store, plant=plant())
+    report.violations += [f"undisturbed: {found}" for found in faults_of(calm, None)]
+    report.points = [point for point in points_of(calm) if only(point)]
+    for point in report.points:
+        if report.violations and stop_at_first:
+            break
+        world = run(scenario, store, {point.place: point.flavour}, plant=plant())
+        found = faults_of(world, calm)
+        if world.plan.fired == [point.place] and world.plan.calls[point.place] == point.call:
+            report.executed.append(point)
+        else:
+            found.append("the world went another way before the point")
+        report.violations += [f"{point}: {each}" for each in found]
+    return report
+
+
+def sweep_twice(scenario: Scenario, store: Kind, flavour: Flavour = "after") -> Report:
+    """Crash once at every call, and in each of those worlds once more at every later call."""
+    report = Report(f"{scenario.name}, twice", store)
+    calm = run(scenario, store)
+    for first in points_of(calm):
+        if first.flavour != flavour:
+            continue
+        once = run(scenario, store, {first.place: flavour})
+        for place in range(first.place + 1, len(once.plan.calls)):
+            call = once.plan.calls[place]
+            if call.method == "now":
+                continue
+            point = Point(place, flavour, call)
+            report.points.append(point)
+            twice = run(scenario, store, {first.place: flavour, place: flavour})
+            if twice.plan.fired == [first.place, place]:
+                report.executed.append(point)
+            report.violations += [f"{first}, then {point}: {f}" for f in faults_of(twice, calm)]
+    return report
+
+
+def run(
+    scenario: Scenario,
+    store: Kind,
+    faults: dict[int, Flavour] | None = None,
+    *,
+    plant: Plant | None = None,
+    seed: int | None = None,
+) -> World:
+    """Let a scenario happen once, with faults at these calls."""
+    with _folder(store) as folder:
+        return World(scenario, folder, faults or {}, plant or Plant(), seed).run()
+
+
+def points_of(calm: World) -> Iterator[Point]:
+    """Yield all that can go wrong at each call of an undisturbed run."""
+    for place, call in enumerate(calm.plan.calls):
+        for flavour in FLAVOURS[call.method]:
+            yield Point(place, flavour, call)
+        if call.method not in ("now", "listen"):
+            for flavour in calm.scenario.flavours:
+                yield Point(place, flavour, call)
+
+
+@contextmanager
+def _folder(store: Kind) -> Iterator[Path | None]:
+    if store == "memory":
+        yield None
+        return
+    # In memory where that is possible: durability is tested elsewhere, and a sync takes its time.
+    shared = Path("/dev/shm")  # noqa: S108
+    folder = Path(
+        tempfile.mkdtemp(prefix="holdfast-crash-", dir=shared if shared.is_dir() else None)
+    )
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+# --- what must hold
+
+
+def faults_of(world: World, calm: World | None) -> list[str]:
+    """Return all that is wrong with the end of a world; `calm` is the undisturbed one."""
+    found = [*world.problems, *map(str, check(world.dump)), *_told_wrong(world)]
+    found += _effects_wrong(world, calm is None)
+    found += world.scenario.check(world)
+    if calm is not None and not world.scenario.either:
+        ends, expected = ends_of(world), ends_of(calm)
+        found += [
+            f"run {run} ended as {ends.get(run)} and should as {expected.get(run)}"
+            for run in sorted(ends.keys() | expected.keys())
+            if ends.get(run) != expected.get(run)
+        ]
+    return found
+
+
+def ends_of(world: World) -> dict[str, Any]:
+    """Return how each run stands at the end, without times, owners and counts of executions."""
+    return {run.id: _end_of(run, world.dump, world.scenario.loose) for run in world.dump.runs}
+
+
+def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> Any:
+    living = [e for e in dump.events[run.ns, run.id] if e.superseded_by is None]
+    return {
+        "status": run.status,
+        "generation": run.generation,
+        "unread": run.inbox_seq - run.inbox_read,
+        "close": [_content(e, loose) for e in living if CLASS_OF[e.kind] == "close"],
+        "answers": sorted(_content(e, loose) for e in living if CLASS_OF[e.kind] == "answer"),
+        "messages": [e.key for e in living if CLASS_OF[e.kind] == "message"],
+        "attempts": sorted(e.key for e in living if e.kind == "step.retrying"),
+    }
+
+
+def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:
+    """Return what of an event must be the same in every world."""
+    text = (event.payload or b"").decode()
+    if event.kind in ("timer.fired", "run.terminated") or event.key.split("#")[0] in loose:
+        text = ""
+    elif event.kind in ("step.failed", "run.failed"):
+        failure = decode_failure(event.payload)
+        text = f"{failure.type}: {failure.message}, attempt {failure.attempts}"
+    return event.kind, event.key, text
+
+
+def _told_wrong(world: World) -> Iterator[str]:
+    for run in world.told.early:
+        yield f"the end of run {run} was told before it was stored"
+    told: dict[str, set[str]] = {}
+    for run, ending in world.told.endings:
+        told.setdefault(run, set()).add(repr(ending))
+    generations = {run.id: run.generation for run in world.dump.runs}
+    for run, endings in told.items():
+        if len(endings) > generations.get(run, 0):
+            yield f"callers were told different ends of run {run}: {sorted(endings)}"
+
+
+def _effects_wrong(world: World, is_calm: bool) -> Iterator[str]:
+    """Every recorded step ran, and none ran again after its record but in a zombie's hands."""
+    ran: dict[tuple[str, str], list[Effect]] = {}
+    for each in world.effects:
+        ran.setdefault((each.run, each.key), []).append(each)
+        if each.key == "outside":
+            yield "a step's body ran outside of any attempt"
+    for (_, run), events in world.dump.events.items():
+        for event in events:
+            if event.kind not in ("step.completed", "step.failed"):
+                continue
+            mine = [e for e in ran.get((run, event.key), ()) if e.generation == event.generation]
+            if not mine:
+                yield f"{event.key} of {run} is recorded and never ran"
+            late = [e for e in mine if e.at > event.at and not e.by_zombie]
+            if late:
+                yield f"{event.key} of {run} ran {len(late)} times after its record"
+            if is_calm and len(mine) != len({e.number for e in mine}):
+                yield f"{event.key} of {run} ran {len(mine)} times in an undisturbed world"

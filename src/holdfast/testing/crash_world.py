@@ -1,0 +1,295 @@
+"""A small world of processes on one store: workers and callers that crash and come back.
+
+Each process is a life on one virtual loop, with a view of the store of its own. One that dies, or
+that cannot reach the store, is started again after a second, as by a supervisor: a worker under a
+new id, a caller with its whole script, whose commands carry the same keys as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from holdfast.app import App
+from holdfast.client import Client
+from holdfast.engines.local import LocalEngine
+from holdfast.errors import StoreError
+from holdfast.fronts.function.context import CURRENT
+from holdfast.hosts.worker import Worker
+from holdfast.hosts.worker.session import Session
+from holdfast.model.dump import Dump
+from holdfast.model.settings import Settings
+from holdfast.ports.store import Store
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
+from holdfast.testing.crash_caller import Acknowledged, Caller
+from holdfast.testing.loop import LIFE, Deadlock, Life, VirtualLoop
+
+PATIENCE = 600.0
+"""Virtual seconds after which a world that has not come to its end is stuck."""
+REST = 1.0
+"""Seconds between a process's death and its next life."""
+
+SETTINGS = Settings(poll=5.0, paranoid=True)
+
+Script = Callable[[Caller], Awaitable[None]]
+
+
+class Observed(Store, Protocol):
+    """A store that can give all it holds."""
+
+    async def dump(self) -> Dump:
+        """Return everything, superseded events too."""
+        ...
+
+
+class Effect(NamedTuple):
+    """One execution of a step's body, as seen outside the store."""
+
+    at: int
+    run: str
+    generation: int
+    key: str
+    number: int
+    note: Any
+    by_zombie: bool
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A piece of work that must end the same whatever fails on the way.
+
+    The script's process also has a worker, unless `apart`; there are `workers` more without a
+    script. `loose` names steps whose result may differ from one execution to the next; `either`
+    says that several ends are right, so that only the invariants are compared. `flavours` are tried
+    at every call besides what can go wrong there anyway.
+    """
+
+    name: str
+    app: App
+    script: Script
+    workers: int = 0
+    apart: bool = False
+    settings: Settings = SETTINGS
+    flavours: tuple[Flavour, ...] = ()
+    loose: frozenset[str] = frozenset()
+    either: bool = False
+    check: Callable[[World], list[str]] = lambda _: []
+
+
+class Process(Life):
+    """One incarnation of a worker or caller."""
+
+    def __init__(self, world: World, role: str, number: int) -> None:
+        super().__init__(f"{role}.{number}")
+        self.world, self.role, self.number = world, role, number
+        self.worker: Worker | None = None
+
+
+@dataclass
+class Plant:
+    """Where a bug may be planted: above and below the counted calls, in the worker's class."""
+
+    above: Callable[[Store], Store] = lambda store: store
+    below: Callable[[Store], Store] = lambda store: store
+    worker: type[Worker] = Worker
+
+
+@dataclass
+class World:
+    """One run of a scenario, with faults at the given calls."""
+
+    scenario: Scenario
+    folder: Path | None = None
+    faults: Mapping[int, Flavour] = field(default_factory=dict[int, Flavour])
+    plant: Plant = field(default_factory=Plant)
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self.loop = VirtualLoop(seed=self.seed)  # type: ignore[abstract]
+        self.plan = Plan(self.faults, self._died)
+        self.effects: list[Effect] = []
+        self.problems: list[str] = []
+        self.told = Acknowledged()
+        self.dump: Dump = Dump(0)
+        self._files: list[_File] = []
+        self._processes: list[Process] = []
+        self._living = 0
+        self._memory = MemoryStore(clock=self.loop.clock)
+        self._outside = copy_context()
+
+    # --- the run
+
+    def run(self) -> World:
+        """Let it happen, from the first process's start to the last one's end."""
+        watch = _Watch(self.problems)
+        logger = logging.getLogger("holdfast")
+        logger.addHandler(watch)
+        propagates, logger.propagate = logger.propagate, False
+        try:
+            self.loop.run(self._main())
+        except Deadlock as error:
+            self.problems.append(str(error))
+        finally:
+            self._bury()
+            logger.removeHandler(watch)
+            logger.propagate = propagates
+        self.problems += [
+            f"asyncio says: {each.get('message')}: {each.get('exception')!r}"
+            for each in self.loop.errors
+            if not isinstance(each.get("exception"), Killed)
+        ]
+        return self
+
+    async def _main(self) -> None:
+        self._scripted, self._stopping = asyncio.Event(), asyncio.Event()
+        self._over = asyncio.Event()
+        self.observer: Observed = self._store()
+        await self.observer.open()
+        roles = ["caller", *(f"worker{n}" for n in range(1, self.scenario.workers + 1))]
+        self._living = len(roles)
+        for role in roles:
+            self._launch(role, 1)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._scripted.wait()
+            self._stopping.set()
+            async with asyncio.timeout(PATIENCE):
+                await self._over.wait()
+        except TimeoutError:
+            self.problems.append("the world did not come to its end")
+        self.dump = (await self.observer.dump())._replace(journal=self.told.journal())
+        for file in self._files:
+            if file.is_open:
+                await file.close()
+
+    def _launch(self, role: str, number: int) -> None:
+        process = Process(self, role, number)
+        self._processes.append(process)
+        process.spawn(self._live(process))
+
+    def _died(self, life: Life) -> None:
+        if isinstance(life, Process):
+            self.loop.call_later(
+                REST, self._launch, life.role, life.number + 1, context=self._outside
+            )
+
+    async def _live(self, process: Process) -> None:
+        try:
+            await self._body(process)
+        except Killed:
+            return
+        except StoreError:
+            self.plan.kill(process)
+        except Exception as error:
+            self.problems.append(f"{process.name} ended with {error!r}")
+            self._end()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self._living -= 1
+        if not self._living:
+            self._over.set()
+
+    async def _body(self, process: Process) -> None:
+        scripted = process.role == "caller"
+        inner = self.plant.below(self._store())
+        counted = CrashStore(inner, process, self.plan, owns=self.folder is not None)
+        store = self.plant.above(counted)
+        async with AsyncExitStack() as stack:
+            await store.open()
+            stack.push_async_callback(store.close)
+            host = None if scripted and self.scenario.apart else self._worker(process, store)
+            engine = LocalEngine(store, self.scenario.app.namespace, host)
+            engine.open()
+            stack.push_async_callback(engine.close)
+            if host is not None:
+                await stack.enter_async_context(host)
+            if scripted:
+                client = Client(self.scenario.app, engine)
+                await self.scenario.script(Caller(client, self.told, self.observer))
+                self._scripted.set()
+            if host is not None:
+                await self._stopping.wait()
+
+    def _worker(self, process: Process, store: Store) -> Worker:
+        process.worker = self.plant.worker(
+            self.scenario.app,
+            store,
+            id=process.name,
+            settings=self.scenario.settings,
+            chance=Random(7).random,
+            threaded=False,
+        )
+        return process.worker
+
+    def _store(self) -> Observed:
+        if self.folder is None:
+            return self._memory
+        file = _File(self.folder / "world.db", clock=self.loop.clock, threaded=False)
+        self._files.append(file)
+        return file
+
+    def _bury(self) -> None:
+        """Close what dead processes left in memory, with nobody left to see any effect."""
+        for process in self._processes:
+            process.is_dead = True
+            if process.worker is not None:
+                parked: dict[str, Session] = vars(process.worker)["_parked"]
+                for session in parked.values():
+                    if session.machine is not None:
+                        session.machine.close()
+        self.loop.abandon()
+
+
+def effect(note: Any = None) -> None:
+    """Leave a mark outside the store, as a real step does; call it in a step's body."""
+    process = LIFE.get()
+    if not isinstance(process, Process) or process.is_dead:
+        return
+    world, attempt = process.world, CURRENT.get(None)
+    run, generation, key, number = "", 0, "outside", 0
+    if attempt is not None:
+        run, generation = attempt.run, attempt.generation
+        key, number = attempt.key, attempt.number
+    world.effects.append(
+        Effect(world.loop.clock(), run, generation, key, number, note, process.was_frozen)
+    )
+
+
+class _File(SqliteStore):
+    """A process's own connections to the file; the operating system closes those of the dead."""
+
+    is_open = False
+
+    async def open(self) -> None:
+        """Open the file."""
+        await super().open()
+        self.is_open = True
+
+    async def close(self) -> None:
+        """Close the file."""
+        self.is_open = False
+        await super().close()
+
+
+class _Watch(logging.Handler):
+    """Takes an error in the log for what it is."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the error and what raised it."""
+        raised = record.exc_info[1] if record.exc_info else None
+        self._problems.append(f"in the log: {record.getMessage()}: {raised!r}")
