@@ -159,6 +159,8 @@ class Loop(asyncio.AbstractEventLoop):
         self, delay: float, callback: Callback, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Open a durable timer of the running task."""
+        if self.dead:
+            self.refuse()
         due = self.machine.now + (microseconds(delay, field="delay") if not delay < 0 else 0)
         return self.schedule("", due, callback, args, context)
 
@@ -247,6 +249,8 @@ class Loop(asyncio.AbstractEventLoop):
         """Let go of everything, so that a closed machine is freed at once."""
         self.main, self.tasks, self._ready = None, [], []
         self.timers = Timers()
+        if hasattr(self, "machine"):
+            del self.machine
 
     def next_ordinal(self) -> int:
         """Return a number no task has yet."""

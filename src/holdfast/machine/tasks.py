@@ -190,6 +190,10 @@ def retire(left: list[Task], *, cancel: bool) -> None:
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         coro: Any = task.get_coro()
         task.context.run(_unwind, coro, cancel=cancel)
+        # A future and the task it would wake hold each other; on a dead loop this only parts them.
+        waiter = task._fut_waiter  # type: ignore[attr-defined]
+        if waiter is not None:
+            waiter.cancel()
 
 
 def _unwind(coro: Any, *, cancel: bool) -> None:
@@ -200,9 +204,19 @@ def _unwind(coro: Any, *, cancel: bool) -> None:
         _quietly(coro.close)
         if is_closed(coro):
             return
-    # It catches everything and awaits again. The garbage collector would go on with it outside
-    # of any machine, so it is kept for ever instead.
+    _keep_for_ever(coro)
+
+
+def _keep_for_ever(coro: Any) -> None:
+    """Make sure that a coroutine which catches everything and awaits again is never freed.
+
+    Freeing closes it once more, outside of any machine, and at the interpreter's exit that would
+    go on for ever. Only a reference that nobody counts outlives the exit.
+    """
+    import ctypes
+
     _UNDYING.append(coro)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coro))
 
 
 def is_closed(coro: Any) -> bool:
