@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,7 +133,7 @@ def points_of(calm: World) -> Iterator[Point]:
 
 
 @contextmanager
-def _folder(store: Kind) -> Iterator[Path | None]:
+def _folder(store: Kind) -> Generator[Path | None]:
     if store == "memory":
         yield None
         return
@@ -209,20 +209,26 @@ def _told_wrong(world: World) -> Iterator[str]:
 
 def _effects_wrong(world: World, is_calm: bool) -> Iterator[str]:
     """Every recorded step ran, and none ran again after its record but in a zombie's hands."""
-    ran: dict[tuple[str, str], list[Effect]] = {}
-    for each in world.effects:
-        ran.setdefault((each.run, each.key), []).append(each)
-        if each.key == "outside":
-            yield "a step's body ran outside of any attempt"
+    if any(each.key == "outside" for each in world.effects):
+        yield "a step's body ran outside of any attempt"
     for (_, run), events in world.dump.events.items():
         for event in events:
-            if event.kind not in ("step.completed", "step.failed"):
-                continue
-            mine = [e for e in ran.get((run, event.key), ()) if e.generation == event.generation]
-            if not mine:
-                yield f"{event.key} of {run} is recorded and never ran"
-            late = [e for e in mine if e.at > event.at and not e.by_zombie]
-            if late:
-                yield f"{event.key} of {run} ran {len(late)} times after its record"
-            if is_calm and len(mine) != len({e.number for e in mine}):
-                yield f"{event.key} of {run} ran {len(mine)} times in an undisturbed world"
+            if event.kind in ("step.completed", "step.failed"):
+                mine = [e for e in world.effects if _is_of(e, run, event)]
+                for problem in _executions_wrong(event, mine, is_calm):
+                    yield f"{event.key} of {run} {problem}"
+
+
+def _is_of(effect: Effect, run: str, event: Event) -> bool:
+    wanted = (run, event.key, event.generation)
+    return (effect.run, effect.key, effect.generation) == wanted
+
+
+def _executions_wrong(event: Event, mine: list[Effect], is_calm: bool) -> Iterator[str]:
+    if not mine:
+        yield "is recorded and never ran"
+    late = [each for each in mine if each.at > event.at and not each.by_zombie]
+    if late:
+        yield f"ran {len(late)} times after its record"
+    if is_calm and len(mine) != len({each.number for each in mine}):
+        yield f"ran {len(mine)} times in an undisturbed world"

@@ -191,6 +191,7 @@ class World:
             self.plan.kill(process)
         except Exception as error:
             self.problems.append(f"{process.name} ended with {error!r}")
+            self._scripted.set()
             self._end()
         else:
             self._end()
@@ -246,8 +247,7 @@ class World:
             if process.worker is not None:
                 parked: dict[str, Session] = vars(process.worker)["_parked"]
                 for session in parked.values():
-                    if session.machine is not None:
-                        session.machine.close()
+                    session.machine.close()
         self.loop.abandon()
 
 

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from random import Random
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from holdfast.testing.clock import BEGINNING
@@ -33,6 +34,9 @@ Callback = Callable[..., object]
 # Made for those who write event loops, as this module does; typed here, once.
 _running: Callable[[], asyncio.AbstractEventLoop | None] = events._get_running_loop  # pyright: ignore[reportPrivateUsage]
 _set_running: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_running_loop  # pyright: ignore[reportPrivateUsage]
+
+CLOSE_ATTEMPTS = 100
+"""How often a coroutine may await in its clean-up code before it is left alone."""
 
 
 class Deadlock(RuntimeError):
@@ -288,8 +292,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def _close(coroutine: Any) -> None:
-    """End a coroutine that will never be resumed, whatever its clean-up code says to it."""
-    try:
-        coroutine.close()
-    except BaseException:  # it awaited something in its clean-up: nobody is there any more
-        return
+    """End a coroutine that will never be resumed, whatever its clean-up code says to it.
+
+    The innermost goes first: one that awaits in its clean-up would be left behind by the others.
+    """
+    for _ in range(CLOSE_ATTEMPTS):
+        inner = coroutine
+        while isinstance(inner.cr_await, CoroutineType) and inner.cr_await.cr_frame is not None:
+            inner = inner.cr_await
+        try:
+            inner.close()
+        except BaseException:  # its clean-up raised, or awaited what nobody will give it
+            continue
+        if inner is coroutine:
+            return

@@ -1,0 +1,353 @@
+"""The scenarios of the sweep: each feature once, each under forty lines."""
+
+import asyncio
+import dataclasses
+
+import holdfast as hf
+from holdfast.testing.crash_caller import Caller
+from holdfast.testing.crash_sweep import ends_of
+from holdfast.testing.crash_world import SETTINGS, Scenario, World, effect
+
+app = hf.App("crash")
+go = hf.Signal("go", int)
+ONCE = hf.Retry(max_attempts=1)
+
+
+@app.step
+async def work(n: int) -> int:
+    effect(n)
+    return n * 10
+
+
+@app.step
+async def slow(n: int, seconds: float) -> int:
+    effect(n)
+    await asyncio.sleep(seconds)
+    return n
+
+
+@app.step
+async def token() -> str:
+    """Gives something else each time it runs."""
+    process_wide = len(SEEN)
+    SEEN.append(process_wide)
+    effect(process_wide)
+    return f"token {process_wide}"
+
+
+SEEN: list[int] = []
+
+
+@app.step
+async def use(value: str) -> str:
+    effect(value)
+    return "used"
+
+
+@app.step(retry=ONCE)
+async def refuse(n: int) -> int:
+    effect(n)
+    raise ValueError(f"no {n}")
+
+
+# --- chain
+
+
+@app.workflow
+async def chain_of_steps(n: int) -> int:
+    first = await work(n)
+    drawn = await token()
+    await use(drawn)
+    return await work(first) + len(hf.uuid().hex)
+
+
+async def run_chain(caller: Caller) -> None:
+    await caller.start(chain_of_steps.bind(4), "chain")
+    assert await caller.result("chain") == ("completed", 432)
+
+
+def tokens_are_used_as_recorded(world: World) -> list[str]:
+    recorded = {
+        (event.payload or b"").decode().strip('"')
+        for event in world.dump.events["default", "chain"]
+        if event.key.startswith("token")
+    }
+    used = {str(each.note) for each in world.effects if each.key.startswith("use")}
+    return [] if used <= recorded else [f"{used} were used and {recorded} recorded"]
+
+
+# --- parallel, the loser cancelled
+
+
+@app.workflow
+async def first_of_two(n: int) -> int:
+    racers = [asyncio.ensure_future(slow(each, 1.0)) for each in (n, n + 1)]
+    done, late = await hf.wait(racers, return_when=asyncio.FIRST_COMPLETED)
+    for racer in late:
+        racer.cancel()
+    return await work(done[0].result()) + sum(await asyncio.gather(work(1), work(2), work(3)))
+
+
+async def run_race(caller: Caller) -> None:
+    await caller.start(first_of_two.bind(7), "race")
+    assert (await caller.result("race")).status == "completed"
+
+
+# --- retry with a durable back-off
+
+
+@app.step(retry=hf.Retry(max_attempts=3, initial=8, factor=1.5, jitter=False))
+async def flaky() -> int:
+    effect(hf.attempt())
+    if hf.attempt() < 3:
+        raise ConnectionError("not yet")
+    return hf.attempt()
+
+
+@app.workflow
+async def back_off() -> int:
+    return await flaky()
+
+
+async def run_back_off(caller: Caller) -> None:
+    await caller.start(back_off.bind(), "back-off")
+    assert await caller.result("back-off") == ("completed", 3)
+
+
+# --- a timer that parks
+
+
+@app.workflow
+async def long_timer() -> int:
+    before = hf.now()
+    await work(1)
+    await hf.sleep(8)
+    await asyncio.sleep(2)
+    await work(2)
+    return int((hf.now() - before).total_seconds() >= 10)
+
+
+async def run_timer(caller: Caller) -> None:
+    await caller.start(long_timer.bind(), "timer")
+    assert await caller.result("timer") == ("completed", 1)
+
+
+# --- signals: while it runs, while it is parked, before they are awaited; each twice
+
+
+@app.workflow
+async def three_signals() -> list[int]:
+    got = [await slow(0, 2.0), await hf.wait_for(go), await hf.wait_for(go)]
+    return [*got, await hf.wait_for(go)]
+
+
+async def run_signals(caller: Caller) -> None:
+    await caller.start(three_signals.bind(), "signals")
+    for n, pause in ((1, 1.0), (2, 0.0), (3, 8.0), (3, 0.0), (1, 0.0)):
+        await caller.sleep(pause)
+        await caller.signal("signals", go, n, id=f"signal-{n}")
+    assert await caller.result("signals") == ("completed", [0, 1, 2, 3])
+
+
+# --- a signal races its time-out: both ends are right, but there is one end
+
+
+@app.workflow
+async def signal_or_time_out() -> str:
+    await work(1)
+    try:
+        return f"signal {await hf.wait_for(go, timeout=6)}"
+    except TimeoutError:
+        return f"time-out {await work(2)}"
+
+
+async def run_signal_race(caller: Caller) -> None:
+    await caller.start(signal_or_time_out.bind(), "signal-race")
+    await caller.sleep(6)
+    try:
+        await caller.signal("signal-race", go, 1, id="late")
+    except hf.RunClosed:
+        pass
+    told = await caller.result("signal-race")
+    assert told in (("completed", "signal 1"), ("completed", "time-out 20"))
+
+
+# --- cancel with a shielded compensation
+
+
+@app.workflow
+async def cancelled_order() -> int:
+    await work(1)
+    try:
+        await hf.wait_for(go)
+    finally:
+        await asyncio.shield(slow(5, 1.0))
+        await work(2)
+    return 0
+
+
+async def run_cancel(caller: Caller) -> None:
+    await caller.start(cancelled_order.bind(), "cancel")
+    await caller.until("cancel", "waiting")
+    await caller.cancel("cancel")
+    await caller.cancel("cancel")
+    assert (await caller.result("cancel")).status == "was cancelled"
+
+
+# --- terminate
+
+
+@app.workflow
+async def endless() -> int:
+    try:
+        await hf.wait_for(go)
+    finally:
+        await work(666)
+    return 0
+
+
+async def run_terminate(caller: Caller) -> None:
+    await caller.start(endless.bind(), "terminate")
+    await caller.until("terminate", "waiting")
+    await caller.terminate("terminate")
+    assert (await caller.result("terminate")).status == "was terminated"
+
+
+def nothing_ran(world: World) -> list[str]:
+    return [f"{each.key} of {each.run} ran" for each in world.effects if each.note == 666]
+
+
+# --- a failed run, tried again
+
+
+@app.step(retry=ONCE)
+async def mended() -> int:
+    effect()
+    generation = int(hf.idempotency_key().split("/")[2])
+    if generation == 1:
+        raise ValueError("the first life is hard")
+    return generation
+
+
+@app.workflow
+async def second_try() -> list[int]:
+    return [await work(1), await mended(), await work(2)]
+
+
+async def run_retry(caller: Caller) -> None:
+    await caller.start(second_try.bind(), "retry")
+    if (await caller.row("retry")).generation == 1:
+        await caller.until("retry", "failed")
+        await caller.retry("retry")
+    while (await caller.row("retry")).status == "failed":
+        await caller.retry("retry")
+    assert await caller.result("retry") == ("completed", [10, 2, 20])
+
+
+# --- a task group with a failing sibling
+
+
+@app.workflow
+async def group() -> list[str]:
+    seen: list[str] = []
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(slow(1, 2.0))
+            tasks.create_task(refuse(2))
+            tasks.create_task(work(3))
+    except* hf.StepFailed as failed:
+        seen = [type(each).__name__ for each in failed.exceptions]
+    return [*seen, str(await work(4))]
+
+
+async def run_group(caller: Caller) -> None:
+    await caller.start(group.bind(), "group")
+    assert await caller.result("group") == ("completed", ["StepFailed", "40"])
+
+
+# --- pause and resume
+
+
+@app.workflow
+async def pausable() -> list[int]:
+    return [await slow(1, 2.0), await slow(2, 2.0), await work(3)]
+
+
+async def run_pause(caller: Caller) -> None:
+    await caller.start(pausable.bind(), "pause")
+    await caller.sleep(1)
+    await caller.pause("pause")
+    await caller.until("pause", "paused")
+    await caller.sleep(3)
+    await caller.resume("pause")
+    assert await caller.result("pause") == ("completed", [1, 2, 30])
+
+
+# --- more parked runs than machines
+
+
+@app.step
+async def refund(n: int) -> int:
+    effect(666)
+    return n
+
+
+@app.workflow
+async def unrefunded(n: int) -> int:
+    got = 0
+    try:
+        got = await hf.wait_for(go)
+    finally:
+        if not got:
+            await refund(n)
+    return got + n
+
+
+async def run_evictions(caller: Caller) -> None:
+    for n in (1, 2, 3):
+        await caller.start(unrefunded.bind(n), f"parked-{n}")
+    await caller.sleep(1)
+    for n in (1, 2, 3):
+        await caller.signal(f"parked-{n}", go, 5, id=f"go-{n}")
+    for n in (1, 2, 3):
+        assert await caller.result(f"parked-{n}") == ("completed", 5 + n)
+
+
+# --- two workers, one of which may stand still past its lease
+
+
+@app.workflow
+async def contested(n: int) -> list[int]:
+    return [await work(n), await slow(n, 1.0), await work(n + 1), await hf.wait_for(go)]
+
+
+async def run_contested(caller: Caller) -> None:
+    await caller.start(contested.bind(1), "contested")
+    await caller.sleep(4)
+    await caller.signal("contested", go, 9, id="go")
+    assert await caller.result("contested") == ("completed", [10, 1, 20, 9])
+
+
+APART = ("stall",)
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("chain", app, run_chain, loose=frozenset({"token"}),
+                 check=tokens_are_used_as_recorded),
+        Scenario("race", app, run_race),
+        Scenario("back-off", app, run_back_off),
+        Scenario("timer", app, run_timer),
+        Scenario("signals", app, run_signals, apart=True, workers=1, flavours=("stall",)),
+        Scenario("signal-race", app, run_signal_race, either=True),
+        Scenario("cancel", app, run_cancel, apart=True, workers=1),
+        Scenario("terminate", app, run_terminate, check=nothing_ran),
+        Scenario("retry", app, run_retry),
+        Scenario("group", app, run_group),
+        Scenario("pause", app, run_pause),
+        Scenario("eviction", app, run_evictions, check=nothing_ran,
+                 settings=dataclasses.replace(SETTINGS, machines=1)),
+        Scenario("zombie", app, run_contested, apart=True, workers=2,
+                 flavours=("stall", "freeze")),
+    )
+}  # fmt: skip
+__all__ = ["SCENARIOS", "ends_of"]
