@@ -1,0 +1,124 @@
+"""`holdfast db`: migrate, inspect and back up the database file."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import options
+from holdfast.cli.documents import say_json
+from holdfast.cli.door import must_exist, sqlite_of
+from holdfast.cli.telling import Refused, Unreachable
+from holdfast.cli.terminal import STDOUT, fields
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
+
+
+@click.group("db")
+def command() -> None:
+    """Migrate, inspect and back up the database."""
+
+
+@command.command("migrate")
+@options.with_url
+def migrate(url: str) -> None:
+    """Make the database, or bring it to this release's schema."""
+    import asyncio
+
+    store = sqlite_of(url)
+    before = _version(store.path) if store.path.exists() else 0
+
+    async def open_and_close() -> None:
+        await store.open()
+        await store.close()
+
+    asyncio.run(open_and_close())
+    after = _version(store.path)
+    moved = f"from version {before} to {after}" if before != after else f"is at version {after}"
+    STDOUT.say(f"{store.path}  schema {moved}")
+
+
+@command.command("status")
+@options.with_url
+@options.as_json
+def status(url: str, as_json: bool) -> None:
+    """Show the file, its schema version and its settings, changing nothing."""
+    facts = status_of(url)
+    if as_json:
+        say_json(facts)
+        return
+    for name, value in facts.items():
+        told = f"{value:,}" if isinstance(value, int) and name.endswith("bytes") else str(value)
+        if STDOUT.is_person:
+            STDOUT.say(f"{STDOUT.dim(f'{name:<18}')}  {told}")
+        else:
+            STDOUT.say(fields(name, value))
+    if facts["schema"] < facts["schema_of_release"] and STDOUT.is_person:
+        STDOUT.say()
+        STDOUT.next_commands([(f"holdfast db migrate --store {url}", "to this release's schema")])
+
+
+@command.command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@options.with_url
+def backup(file: Path, url: str) -> None:
+    """Copy the database into FILE, whole and consistent, while workers go on."""
+    import sqlite3
+
+    store = sqlite_of(url)
+    must_exist(store.path, url)
+    if file.exists():
+        raise Refused(f"{str(file)!r} exists already. Name another file.")
+    with closing(_connected(store.path)) as source:
+        try:
+            # Into a file that nobody reads yet; under its own name only when it is whole.
+            draft = file.with_name(f".{file.name}.part")
+            with closing(sqlite3.connect(draft)) as target:
+                source.backup(target)
+            draft.rename(file)
+        except (sqlite3.Error, OSError) as error:
+            raise Unreachable(f"No backup was made: {error}. Choose another place.") from error
+    STDOUT.say(f"{file}  {file.stat().st_size:,} bytes")
+
+
+def status_of(url: str) -> dict[str, Any]:
+    """Return the facts about a database file. Raises `StoreUnavailable` if it is not there."""
+    import sqlite3
+
+    from holdfast.stores.sqlite.statements import migrations
+
+    store = sqlite_of(url)
+    must_exist(store.path, url)
+    with closing(_connected(store.path)) as connection:
+        settings = {name: _pragma(connection, name) for name in SETTINGS}
+    wal = store.path.with_name(store.path.name + "-wal")
+    return {
+        "file": str(store.path.resolve()),
+        "bytes": store.path.stat().st_size,
+        "wal_bytes": wal.stat().st_size if wal.exists() else 0,
+        "schema": _version(store.path),
+        "schema_of_release": len(migrations()),
+        "sqlite": sqlite3.sqlite_version,
+        **settings,
+    }
+
+
+def _version(path: Path) -> int:
+    with closing(_connected(path)) as connection:
+        return int(_pragma(connection, "user_version"))
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    from holdfast.stores.sqlite.connection import connect
+
+    return connect(path, writes=False)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,0 +1,186 @@
+"""`holdfast doctor`: is the store sound, who works on it, where are its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from holdfast.cli import options
+from holdfast.cli.db import status_of
+from holdfast.cli.documents import say_json
+from holdfast.cli.door import Door, opened, sqlite_in
+from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, STATUSES
+from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
+from holdfast.cli.words import ago, ahead, count, iso
+from holdfast.cli.workers import WorkerRow, workers_of
+
+if TYPE_CHECKING:
+    from holdfast.model.dump import Dump
+    from holdfast.testing.invariants import Violation
+
+WORKER_COLUMNS = (Column("worker"), Column("process"), Column("lease"), Column("runs", right=True))
+INVARIANTS = {
+    "I1": "events are numbered without a gap",
+    "I2": "epochs and generations never go down",
+    "I3": "at most one living close, and it is last",
+    "I4": "each step is answered at most once",
+    "I5": "what callers were told is stored",
+    "I6": "messages are read once, in order",
+    "I7": "no timer fired early; time never goes back",
+    "I8": "each run is in exactly one bucket",
+}
+SHOWN = 20
+
+
+class Finding(NamedTuple):
+    """Everything the doctor looked at."""
+
+    settings: dict[str, Any]
+    workers: list[WorkerRow]
+    dump: Dump
+    violations: list[Violation]
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """How many runs have each status."""
+        return Counter(run.status for run in self.dump.runs)
+
+    @property
+    def buckets(self) -> Counter[str]:
+        """How many runs are in each bucket."""
+        from holdfast.model.buckets import bucket_of
+
+        dump = self.dump
+        return Counter(bucket_of(run, dump.workers, dump.now) for run in dump.runs)
+
+
+@click.command("doctor")
+@options.with_url
+@options.as_json
+@click.pass_context
+def command(ctx: click.Context, url: str, as_json: bool) -> None:
+    """Check the store and everything in it. Exit 1 if an invariant is broken."""
+    import asyncio
+
+    finding = asyncio.run(_examine(url))
+    if as_json:
+        say_json(_document(finding))
+    elif STDOUT.is_person:
+        _say(finding)
+    else:
+        _say_lines(finding)
+    ctx.exit(1 if finding.violations else 0)
+
+
+async def _examine(url: str) -> Finding:
+    from holdfast.testing.invariants import check
+
+    async with opened(Door(url)) as engine:
+        store = sqlite_in(engine)
+        dump = await store.dump()
+        return Finding(status_of(url), workers_of(store), dump, check(dump))
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    return {
+        "store": finding.settings,
+        "workers": [
+            {**worker._asdict(), "lease_until": iso(worker.lease_until),
+             "started_at": iso(worker.started_at), "runs": _held(finding, worker)}
+            for worker in finding.workers
+        ],
+        "statuses": dict(finding.statuses),
+        "buckets": dict(finding.buckets),
+        "violations": [violation._asdict() for violation in finding.violations],
+    }  # fmt: skip
+
+
+def _say_lines(finding: Finding) -> None:
+    for name, value in finding.settings.items():
+        STDOUT.say(fields("store", name, value))
+    for worker in finding.workers:
+        state = "listening" if worker.is_listening else "gone"
+        until = iso(worker.lease_until)
+        STDOUT.say(fields("worker", worker.id, state, until, _held(finding, worker)))
+    for kind, counts in (("status", finding.statuses), ("bucket", finding.buckets)):
+        for name, number in sorted(counts.items()):
+            STDOUT.say(fields(kind, name, number))
+    for violation in finding.violations:
+        STDOUT.say(fields("violation", *violation))
+
+
+def _say(finding: Finding) -> None:
+    settings = finding.settings
+    STDOUT.say(
+        f"{STDOUT.style('✓', **GREEN)} {settings['file']}  "
+        + STDOUT.dim(
+            f"schema {settings['schema']} · SQLite {settings['sqlite']} · "
+            f"journal_mode={settings['journal_mode']} · synchronous={settings['synchronous']} · "
+            f"{settings['bytes'] + settings['wal_bytes']:,} bytes"
+        )
+    )
+    _say_workers(finding)
+    _say_counts(finding)
+    _say_invariants(finding)
+
+
+def _say_workers(finding: Finding) -> None:
+    STDOUT.say()
+    if not finding.workers:
+        STDOUT.say(STDOUT.dim("No worker is listening. Start one: holdfast worker APP"))
+        return
+    now = finding.dump.now
+    rows = [
+        [
+            Cell(worker.id, CYAN),
+            Cell("✓ alive", GREEN) if worker.is_listening else Cell("✗ gone", RED),
+            Cell(_lease(worker, now)),
+            Cell(str(_held(finding, worker))),
+        ]
+        for worker in finding.workers
+    ]
+    for line in table(WORKER_COLUMNS, rows):
+        STDOUT.say(line)
+
+
+def _lease(worker: WorkerRow, now: int) -> str:
+    if worker.lease_until is None:
+        return "none needed"
+    if worker.lease_until > now:
+        return f"ends {ahead(worker.lease_until, now)}"
+    return f"ended {ago(worker.lease_until, now)}"
+
+
+def _held(finding: Finding, worker: WorkerRow) -> int:
+    return sum(run.owner == worker.id for run in finding.dump.runs)
+
+
+def _say_counts(finding: Finding) -> None:
+    STDOUT.say()
+    statuses, buckets = finding.statuses, finding.buckets
+    if not statuses:
+        STDOUT.say(STDOUT.dim("No runs yet."))
+        return
+    drawn = [
+        STDOUT.style(f"{look.icon} {statuses[name]:,} {name}", **look.style)
+        for name, look in STATUSES.items()
+        if statuses[name]
+    ]
+    STDOUT.say(f"{STDOUT.dim('RUNS   ')}  {'   '.join(drawn)}")
+    told = "   ".join(f"{number:,} {name}" for name, number in sorted(buckets.items()))
+    STDOUT.say(f"{STDOUT.dim('BUCKETS')}  {told}")
+
+
+def _say_invariants(finding: Finding) -> None:
+    STDOUT.say()
+    broken = Counter(violation.invariant for violation in finding.violations)
+    for name, meaning in INVARIANTS.items():
+        icon = STDOUT.style("✗", **RED) if broken[name] else STDOUT.style("✓", **GREEN)
+        many = STDOUT.style(f"  {count(broken[name], 'violation')}", **RED) if broken[name] else ""
+        STDOUT.say(f"{icon} {name}  {STDOUT.style(meaning, **DIM)}{many}")
+    for violation in finding.violations[:SHOWN]:
+        STDOUT.say(f"    {STDOUT.style(clean(str(violation)), **RED)}")
+    if len(finding.violations) > SHOWN:
+        STDOUT.say(STDOUT.dim(f"    … and {len(finding.violations) - SHOWN:,} more (--json)"))

@@ -1,0 +1,69 @@
+"""The JSON that machines get: runs and events as plain objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from holdfast.cli.terminal import STDOUT
+from holdfast.cli.words import iso
+from holdfast.model.events import Event
+from holdfast.model.run import NOT_CANCELLED, Run
+
+RUN_FIELDS = (
+    "id", "namespace", "workflow", "version", "status", "reason", "generation", "events",
+    "worker", "wake_at", "unread_messages", "cancel_requested", "strikes", "created_at",
+    "updated_at", "closed_at",
+)  # fmt: skip
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """Return a run's row by the names of the API."""
+    values = (
+        run.id, run.ns, run.workflow, run.version, run.status, run.reason, run.generation, run.seq,
+        run.owner, iso(run.wake_at), run.inbox_seq - run.inbox_read, run.cancel != NOT_CANCELLED,
+        run.strikes, iso(run.created_at), iso(run.updated_at), iso(run.closed_at),
+    )  # fmt: skip
+    return dict(zip(RUN_FIELDS, values, strict=True))
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """Return an event; its payload is JSON already."""
+    return {
+        "seq": event.seq,
+        "kind": event.kind,
+        "key": event.key,
+        "at": iso(event.at),
+        "took_us": event.took,
+        "generation": event.generation,
+        "epoch": event.epoch,
+        "payload": value_of(event.payload),
+    }
+
+
+def value_of(payload: bytes | None) -> Any:
+    """Return a stored value as JSON."""
+    if payload is None:
+        return None
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return payload.decode("utf-8", "backslashreplace")
+
+
+def fields_of(payload: bytes | None) -> dict[str, Any]:
+    """Return a stored object, or an empty one if something else is stored."""
+    value = value_of(payload)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def compact(payload: bytes | None) -> str:
+    """Return a stored value on one line."""
+    value = value_of(payload)
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def say_json(value: Any) -> None:
+    """Print a value for machines: on one line if it is piped."""
+    indent = 2 if STDOUT.stream.isatty() else None
+    STDOUT.say(json.dumps(value, ensure_ascii=False, indent=indent))

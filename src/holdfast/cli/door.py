@@ -1,0 +1,112 @@
+"""The way from a command to the store: opening it, and finding the run that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from holdfast.cli.telling import Refused
+from holdfast.errors import RunNotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.client import RunHandle
+    from holdfast.engines.local import LocalEngine
+    from holdfast.stores.sqlite import SqliteStore
+
+T = TypeVar("T")
+DEFAULT_STORE = "sqlite:///holdfast.db"
+SHORTCUTS = {"@last": (), "@failed": ("failed", "timed_out", "compensation_failed")}
+
+
+class Door(NamedTuple):
+    """Which store, and which namespace in it."""
+
+    url: str
+    namespace: str = "default"
+
+    def enter(self, work: Callable[[LocalEngine], Coroutine[Any, Any, T]]) -> T:
+        """Open the store, do the work, close it."""
+        import asyncio
+
+        async def inside() -> T:
+            async with opened(self) as engine:
+                return await work(engine)
+
+        return asyncio.run(inside())
+
+
+@asynccontextmanager
+async def opened(door: Door, *, creates: bool = False) -> AsyncGenerator[LocalEngine]:
+    """Open the store without a worker. It must be there already, unless `creates`."""
+    from holdfast.engines.local import LocalEngine
+
+    store = sqlite_of(door.url)
+    if not creates:
+        must_exist(store.path, door.url)
+    await store.open()
+    engine = LocalEngine(store, door.namespace)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+        await store.close()
+
+
+def sqlite_of(url: str) -> SqliteStore:
+    """Return the store, not yet opened; `memory://` lives in one process and is refused."""
+    from holdfast.compose import store_of
+    from holdfast.stores.sqlite import SqliteStore
+
+    store = store_of(url)
+    if not isinstance(store, SqliteStore):
+        raise Refused(
+            f"{url} lives and dies with the process that opened it, so no command can reach it. "
+            f"Use a file, such as {DEFAULT_STORE}."
+        )
+    return store
+
+
+def must_exist(path: Path, url: str) -> None:
+    """Refuse to read a database that is not there, instead of making an empty one."""
+    if not path.exists():
+        raise StoreUnavailable(
+            f"There is no database at {str(path)!r} ({url}). Name the right one with --store or "
+            f"HOLDFAST_STORE, or make it with `holdfast db migrate`."
+        )
+
+
+async def found(engine: LocalEngine, text: str) -> str:
+    """Return the id a person meant: an id, a unique prefix, `@last` or `@failed`."""
+    from holdfast.model.writes import Filter, Page
+
+    if text in SHORTCUTS:
+        statuses: Any = SHORTCUTS[text]
+        newest = await engine.find(Filter(engine.ns, statuses=statuses), Page(limit=1))
+        if not newest:
+            raise RunNotFound(run=text)
+        return newest[0].id
+    if await engine.find(Filter(engine.ns, ids=(text,)), Page(limit=1)):
+        return text
+    similar = await engine.find(Filter(engine.ns, id_prefix=text), Page(limit=4))
+    if not similar:
+        raise RunNotFound(run=text)
+    if len(similar) > 1:
+        listed = "\n".join(f"  {run.id}" for run in similar[:3])
+        more = "\n  …" if len(similar) > 3 else ""
+        raise Refused(f"{text!r} is the beginning of several runs:\n{listed}{more}")
+    return similar[0].id
+
+
+async def handle(engine: LocalEngine, text: str) -> RunHandle[Any]:
+    """Return a handle on the run a person meant."""
+    from holdfast.client import RunHandle
+
+    return RunHandle(engine, await found(engine, text))
+
+
+def sqlite_in(engine: LocalEngine) -> SqliteStore:
+    """Return the engine's store, which `opened` made sure is one of SQLite."""
+    return cast("SqliteStore", engine.store)

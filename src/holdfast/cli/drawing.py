@@ -1,0 +1,115 @@
+"""A run drawn for a person: its status, a bar for each step, what failed, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.cli.failures import failure_in, say_failure
+from holdfast.cli.statuses import BLUE, CYAN, DIM, GREEN, RED, STATUSES, YELLOW, Look
+from holdfast.cli.terminal import STDOUT, clean, cut, padded, width_of
+from holdfast.cli.timeline import Bar, bars_of, steps_in
+from holdfast.cli.words import ahead, count, span
+from holdfast.model.events import Event
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED
+
+LOOKS = {
+    "done": Look("✓", GREEN),
+    "failed": Look("✗", RED),
+    "retrying": Look("↻", YELLOW),
+    "open": Look("●", BLUE),
+    "waiting": Look("‖", YELLOW),
+}
+LONGEST_LABEL = 34
+WIDEST_BARS = 48
+
+
+def header(run: Run, events: Sequence[Event], now: int) -> str:
+    """Return the line above all: status, workflow, id, how long, how many steps."""
+    look = STATUSES[run.status]
+    facts = [span((run.closed_at or now) - run.created_at), count(steps_in(events), "step")]
+    if run.generation > 1:
+        facts.append(f"try {run.generation}")
+    if run.version:
+        facts.append(f"v{run.version}")
+    status = STDOUT.style(f"{look.icon} {run.status}", **look.style)
+    identity = f"{clean(run.workflow)} {STDOUT.style(run.id, fg='cyan')}"
+    return f"{status}  {identity}   {STDOUT.dim(' · '.join(facts))}"
+
+
+def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:
+    """Return the lines of a live view, no more than fit on the screen."""
+    bars = bars_of(events)
+    if (waiting := _waiting_bar(run, now)) is not None:
+        bars.append(waiting)
+    begun, ended = run.created_at, max(run.closed_at or now, run.created_at + 1)
+    room = max(STDOUT.height - 6, 3)
+    lines = [header(run, events, now)]
+    if len(bars) > room:
+        lines.append(STDOUT.dim(f"  … {count(len(bars) - room, 'earlier line')}"))
+    label = min(max((width_of(bar.label) for bar in bars), default=0), LONGEST_LABEL)
+    width = max(min(STDOUT.width - label - 26, WIDEST_BARS), 8)
+    lines += [_drawn(bar, label, width, (begun, ended)) for bar in bars[-room:]]
+    return lines
+
+
+def _waiting_bar(run: Run, now: int) -> Bar | None:
+    """Return a bar for what an open run waits for, if it does."""
+    if run.status in CLOSED or run.status in ("running", "pending"):
+        return None
+    name = clean(run.reason) or ("timer" if run.wake_at else run.status)
+    if run.wake_at is not None:
+        name += f" ({ahead(run.wake_at, now)})"
+    return Bar(name, "wait", run.updated_at, now, "waiting")
+
+
+def _drawn(bar: Bar, label: int, width: int, window: tuple[int, int]) -> str:
+    look = LOOKS[bar.outcome]
+    icon = STDOUT.style(look.icon, **look.style)
+    name = padded(cut(clean(bar.label), label), label)
+    left, length = _place(bar, width, window)
+    style = CYAN if bar.kind in ("timer", "signal", "cancel") else look.style
+    line = " " * left + STDOUT.style("━" * length, **style) + " " * (width - left - length)
+    took = f"{span(bar.ended - bar.begun):>8}" if bar.kind not in ("signal", "cancel") else ""
+    tries = f"  {count(bar.retries, 'retry').replace('retrys', 'retries')}" if bar.retries else ""
+    return f"{icon} {name}  {line}  {STDOUT.style(took, **DIM)}{STDOUT.style(tries, **YELLOW)}"
+
+
+def _place(bar: Bar, width: int, window: tuple[int, int]) -> tuple[int, int]:
+    """Return where a bar begins and how long it is, in columns."""
+    begun, ended = window
+    scale = width / max(ended - begun, 1)
+    left = min(max(int((bar.begun - begun) * scale), 0), width - 1)
+    length = max(round((bar.ended - bar.begun) * scale), 1)
+    return left, min(length, width - left)
+
+
+def say_ending(run: Run, events: Sequence[Event]) -> None:
+    """Print what went wrong, if anything did, and what to type next."""
+    told = failure_in(events)
+    if told is not None:
+        STDOUT.say()
+        say_failure(told)
+    STDOUT.say()
+    STDOUT.next_commands(next_commands(run))
+
+
+def next_commands(run: Run) -> list[tuple[str, str]]:
+    """Return what a person may want to type after seeing this run, by its status."""
+    show = (f"holdfast runs show {run.id}", "every event")
+    by_status: dict[str, list[tuple[str, str]]] = {
+        "completed": [(f"holdfast runs result {run.id}", "what it returned"), show],
+        "failed": [(f"holdfast runs retry {run.id}", "from the failed step"), show],
+        "timed_out": [(f"holdfast runs retry {run.id}", "from where it stopped"), show],
+        "compensation_failed": [(f"holdfast runs retry {run.id}", "the clean-up"), show],
+        "cancelled": [show],
+        "terminated": [show],
+        "moved": [show],
+        "paused": [(f"holdfast runs resume {run.id}", "let it go on")],
+        "blocked": [
+            (f"holdfast runs retry {run.id}", "once the code is mended"),
+            (f"holdfast runs terminate {run.id}", "give it up"),
+        ],
+    }
+    why = [(f"holdfast runs why {run.id}", "what it waits for")]
+    return by_status.get(run.status, why)

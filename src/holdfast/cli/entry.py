@@ -1,0 +1,69 @@
+"""The root of the command tree, and what becomes of errors.
+
+Exit codes: 0 ok, 1 the run failed (or the doctor found something), 2 usage, 3 not found,
+5 the store cannot be reached, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from holdfast import __version__
+from holdfast.cli.lazy import LazyGroup
+from holdfast.errors import HoldfastError
+
+INTERRUPTED = 130
+
+
+class Root(LazyGroup):
+    """The whole tree: turns our errors into messages with an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except HoldfastError as error:
+            from holdfast.cli.telling import refused
+
+            raise refused(error) from error
+
+
+@click.group(
+    cls=Root,
+    lazy={
+        "run": ("holdfast.cli.run", "Start a run of a workflow."),
+        "runs": ("holdfast.cli.runs", "List, show, watch and steer runs."),
+        "worker": ("holdfast.cli.worker", "Run an app's workflows until told to stop."),
+        "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
+        "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
+    },
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="holdfast")
+def root() -> None:
+    """Durable workflows: a crash, a deploy or a year of waiting changes nothing.
+
+    The store is --store or HOLDFAST_STORE (default: sqlite:///holdfast.db), the app is --app or
+    HOLDFAST_APP (module:app, or path/file.py).
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        code = root.main(args, prog_name="holdfast", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has gone; let the interpreter's last flush go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,98 @@
+"""A workflow's input as it is typed: JSON, `@file`, or `name=value` pairs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.cli.telling import Refused
+
+if TYPE_CHECKING:
+    from holdfast.fronts.function.workflow import Bound, Workflow
+
+
+def bound(workflow: Workflow[..., Any], given: Sequence[str]) -> Bound[Any]:
+    """Return the workflow with its input, checked by its annotations."""
+    names = _parameters(workflow)
+    payload = json.dumps(_arguments(workflow, names, _value(given))).encode()
+    args, kwargs = workflow.signature.decode(payload)
+    return workflow.bind(*args, **kwargs)
+
+
+def _parameters(workflow: Workflow[..., Any]) -> dict[str, bool]:
+    """Return each parameter of the workflow, and whether it must be given."""
+    import inspect
+
+    parameters = inspect.signature(workflow.function).parameters.values()
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {p.name: p.default is p.empty and p.kind not in free for p in parameters}
+
+
+def _arguments(workflow: Workflow[..., Any], names: dict[str, bool], value: Any) -> dict[str, Any]:
+    """Return the value by parameter: an object that names them, or all of it for the only one."""
+    given = cast("dict[str, Any] | None", value if isinstance(value, dict) else None)
+    by_name = given is not None and set(given) <= set(names)
+    if not by_name and len(names) == 1:
+        return {next(iter(names)): value}
+    missing = [name for name, is_needed in names.items() if is_needed and name not in (given or {})]
+    if given is None or not by_name or missing:
+        wanted = ", ".join(names) or "nothing"
+        what = f"misses {', '.join(missing)}" if by_name else "does not fit"
+        raise Refused(
+            f"The input of {workflow.name} {what}. It takes: {wanted}. "
+            f"Give -i name=value for each, or one JSON object: -i '{{...}}'."
+        )
+    return given
+
+
+def _value(given: Sequence[str]) -> Any:
+    """Return what all the `-i` say together. Nothing at all is an empty object."""
+    if len(given) == 1 and not _is_pair(given[0]):
+        return _json(given[0])
+    pairs: dict[str, Any] = {}
+    for text in given:
+        if not _is_pair(text):
+            raise Refused(f"-i {text!r} is no name=value; give several only of that kind.")
+        name, _, value = text.partition("=")
+        pairs[name] = _plain(value)
+    return pairs
+
+
+def _is_pair(text: str) -> bool:
+    name, sign, _ = text.partition("=")
+    return bool(sign) and name.isidentifier()
+
+
+def _plain(text: str) -> Any:
+    """Return JSON if it is some, else the text itself: `total=12`, `name=Ada`."""
+    if text.startswith("@"):
+        return _json(text)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _json(text: str) -> Any:
+    source = text
+    if text.startswith("@"):
+        source = _read(text[1:])
+    try:
+        return json.loads(source)
+    except ValueError as error:
+        raise Refused(
+            f"-i {text[:60]!r} is no JSON ({error}). Quote a text: -i '\"Ada\"', "
+            f"or name the parameter: -i name=Ada."
+        ) from error
+
+
+def _read(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"Cannot read {name!r}: {error.strerror}.") from error

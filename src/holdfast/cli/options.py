@@ -1,0 +1,47 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.door import DEFAULT_STORE, Door
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _store(required_by: F) -> F:
+    return click.option(
+        "--store", "url", envvar="HOLDFAST_STORE", default=DEFAULT_STORE, show_default=True,
+        metavar="URL", help="The store (or HOLDFAST_STORE).",
+    )(required_by)  # fmt: skip
+
+
+def _namespace(required_by: F) -> F:
+    return click.option(
+        "--namespace", envvar="HOLDFAST_NAMESPACE", default="default", show_default=True,
+        metavar="NAME", help="The namespace (or HOLDFAST_NAMESPACE).",
+    )(required_by)  # fmt: skip
+
+
+def with_url(function: F) -> F:
+    """Give the command the store's `url`."""
+    return _store(function)
+
+
+def with_door(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command a `door` to the store."""
+    from functools import update_wrapper
+
+    def command(*args: Any, url: str, namespace: str, **kwargs: Any) -> Any:
+        return function(*args, door=Door(url, namespace), **kwargs)
+
+    return _store(_namespace(update_wrapper(command, function)))
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+reason = click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
+run_id = click.argument("run", metavar="RUN")
+"""An id, a unique prefix of one, `@last` or `@failed`."""

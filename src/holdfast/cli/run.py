@@ -1,0 +1,93 @@
+"""`holdfast run`: start a run of a workflow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.door import Door, opened
+from holdfast.cli.options import with_url
+from holdfast.cli.terminal import STDERR, STDOUT
+
+if TYPE_CHECKING:
+    from holdfast.client import RunHandle
+    from holdfast.engines.local import LocalEngine
+
+
+@click.command("run")
+@click.argument("workflow")
+@click.option(
+    "-i", "--input", "given", multiple=True, metavar="JSON|@FILE|NAME=VALUE",
+    help="The input; name=value may be given several times.",
+)  # fmt: skip
+@click.option("--key", metavar="ID", help="The run's id: the same id and input find the same run.")
+@click.option("--wait", "waits", is_flag=True, help="Follow the run and print its result.")
+@click.option(
+    "--app", "app_name", envvar="HOLDFAST_APP", required=True, metavar="APP",
+    help="module:app or path/file.py (or HOLDFAST_APP).",
+)  # fmt: skip
+@with_url
+def command(
+    workflow: str, given: tuple[str, ...], key: str | None, waits: bool, app_name: str, url: str
+) -> None:
+    """Start a run of WORKFLOW. A worker carries it out: see `holdfast worker`.
+
+    Prints the run's id, and nothing else when piped.
+    """
+    import asyncio
+
+    from holdfast.cli.inputs import bound
+    from holdfast.cli.loading import load_app
+    from holdfast.errors import UnknownWorkflow
+
+    app = load_app(app_name)
+    definition = app.workflows.get(workflow)
+    if definition is None:
+        raise UnknownWorkflow(name=workflow, known=tuple(sorted(app.workflows)))
+    work = bound(definition, given)
+
+    async def start() -> None:
+        from holdfast.client import Client
+
+        async with opened(Door(url, app.namespace), creates=True) as engine:
+            handle = await Client(app, engine).start(work, id=key)
+            await (_wait(engine, handle) if waits else _say(engine, handle, app_name, url))
+
+    asyncio.run(start())
+
+
+async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) -> None:
+    if not STDOUT.is_person:
+        STDOUT.say(handle.id)
+        return
+    from holdfast.cli.drawing import header
+
+    loaded = await handle.history()
+    STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
+    commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
+    if not _has_worker(engine):
+        commands.insert(0, (f"holdfast worker {app} --store {url}", "no worker is listening yet"))
+    STDOUT.next_commands(commands)
+
+
+async def _wait(engine: LocalEngine, handle: RunHandle[Any]) -> None:
+    from holdfast.cli.runs.result import say_result
+    from holdfast.cli.waiting import closing
+
+    if not _has_worker(engine):
+        STDERR.say("no worker is listening on this store yet; start one: holdfast worker APP")
+    if STDOUT.is_person:
+        from holdfast.cli.runs.watch import live
+
+        await live(engine, handle.id, is_brief=True)
+    else:
+        STDERR.say(handle.id)
+    say_result(handle.id, await closing(engine, handle.id))
+
+
+def _has_worker(engine: LocalEngine) -> bool:
+    from holdfast.cli.door import sqlite_in
+    from holdfast.cli.workers import workers_of
+
+    return any(worker.is_listening for worker in workers_of(sqlite_in(engine)))

@@ -1,0 +1,32 @@
+"""`holdfast runs`: list, show, watch and steer runs."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.lazy import LazyGroup
+
+VERBS = "holdfast.cli.runs.verbs"
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "list": ("holdfast.cli.runs.list", "List runs, newest first."),
+        "show": ("holdfast.cli.runs.show", "Show a run and every event of it."),
+        "watch": ("holdfast.cli.runs.watch", "Follow a run until it ends."),
+        "why": ("holdfast.cli.runs.why", "Say why a run is where it is, and what to type next."),
+        "result": ("holdfast.cli.runs.result", "Print what a run returned."),
+        "signal": (f"{VERBS}:signal", "Send a signal to a run."),
+        "cancel": (f"{VERBS}:cancel", "Ask a run to stop; its body may clean up."),
+        "terminate": (f"{VERBS}:terminate", "End a run now; nothing of it runs any more."),
+        "retry": (f"{VERBS}:retry", "Let a failed, blocked or quarantined run try again."),
+        "pause": (f"{VERBS}:pause", "Have a run start no more steps."),
+        "resume": (f"{VERBS}:resume", "Let a paused run go on."),
+    },
+)
+def command() -> None:
+    """List, show, watch and steer runs.
+
+    RUN is an id, the unique beginning of one, @last or @failed.
+    """

@@ -1,0 +1,134 @@
+"""`holdfast runs show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from holdfast.cli import options
+from holdfast.cli.documents import compact, event_document, fields_of, run_document, say_json
+from holdfast.cli.door import Door, found
+from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.failures import failure_in, say_failure, say_traceback
+from holdfast.cli.statuses import DIM, event_look
+from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
+from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded, Run
+
+COLUMNS = (
+    Column("#", right=True),
+    Column("after", right=True),
+    Column("event"),
+    Column("took", right=True),
+    Column("detail", cut=True),
+)
+
+
+@click.command("show")
+@options.run_id
+@options.as_json
+@options.with_door
+def command(door: Door, run: str, as_json: bool) -> None:
+    """Show a run and every event of it."""
+
+    async def read(engine: Any) -> tuple[Loaded, int]:
+        return await engine.load(await found(engine, run)), engine.store.now()
+
+    loaded, now = door.enter(read)
+    if as_json:
+        history = [event_document(event) for event in loaded.events]
+        say_json({**run_document(loaded.run), "history": history})
+    elif STDOUT.is_person:
+        _say(loaded, now)
+    else:
+        say_lines(loaded.events)
+
+
+def say_lines(events: Sequence[Event]) -> None:
+    """Print events for programs: number, time, kind, key, microseconds, payload."""
+    for event in events:
+        payload = compact(event.payload) if event.payload is not None else None
+        STDOUT.say(fields(event.seq, iso(event.at), event.kind, event.key, event.took, payload))
+
+
+def _say(loaded: Loaded, now: int) -> None:
+    run, events = loaded.run, loaded.events
+    STDOUT.say(header(run, events, now))
+    for name, text in _facts(loaded, now):
+        STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
+    STDOUT.say()
+    for line in table(COLUMNS, [_cells(event, run) for event in events]):
+        STDOUT.say(line)
+    told = failure_in(events)
+    if told is not None:
+        STDOUT.say()
+        say_failure(told)
+        say_traceback(told.failure)
+    STDOUT.say()
+    STDOUT.next_commands([each for each in next_commands(run) if " show " not in each[0]])
+
+
+def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
+    run, events = loaded.run, loaded.events
+    facts = [("started", f"{moment(run.created_at)}, {ago(run.created_at, now)}")]
+    if run.closed_at is not None:
+        facts.append(("ended", f"{moment(run.closed_at)}, {ago(run.closed_at, now)}"))
+    if run.wake_at is not None:
+        facts.append(("due", f"{moment(run.wake_at)}, {ahead(run.wake_at, now)}"))
+    if run.reason:
+        facts.append(("reason", clean(run.reason)))
+    if run.owner is not None:
+        facts.append(("worker", run.owner))
+    if loaded.mail:
+        names = ", ".join(clean(message.name or message.kind) for message in loaded.mail)
+        facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
+    if events and events[0].kind == "run.started":
+        facts.append(("input", clean(compact(events[0].payload))))
+    if events and events[-1].kind == "run.completed":
+        facts.append(("result", clean(compact(events[-1].payload))))
+    return facts
+
+
+def _cells(event: Event, run: Run) -> list[Cell]:
+    look = event_look(event.kind)
+    return [
+        Cell(str(event.seq), DIM),
+        Cell(span(event.at - run.created_at), DIM),
+        Cell(f"{look.icon} {what(event)}", look.style),
+        Cell("" if event.took is None else span(event.took)),
+        Cell(detail(event), DIM),
+    ]
+
+
+def what(event: Event) -> str:
+    """Say what an event is."""
+    key = clean(event.key)
+    if event.kind == "step.retrying":
+        return f"{key} attempt {fields_of(event.payload).get('attempt', '?')}"
+    if event.kind == "signal.received":
+        return f"signal {key}"
+    if event.kind == "cancel.requested":
+        return "cancel requested"
+    if key:
+        return key
+    return event.kind.partition(".")[2].replace("_", " ")
+
+
+def detail(event: Event) -> str:
+    """Say the one thing about an event a person most wants to know."""
+    if event.kind == "timer.fired":
+        return f"was due at {clock(int(event.payload or 0))}"
+    value = fields_of(event.payload)
+    if event.kind == "step.retrying":
+        again = span(int(value.get("retry_at", event.at)) - event.at)
+        return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")
+    if "message" in value and "type" in value:
+        tries = value.get("attempts", 1)
+        told = f" ({count(tries, 'attempt')})" if tries > 1 else ""
+        return clean(f"{value['type']}: {value['message']}{told}")
+    if set(value) == {"reason"}:
+        return clean(str(value["reason"]))
+    return clean(compact(event.payload)) if event.payload is not None else ""

@@ -1,0 +1,235 @@
+"""`holdfast runs why`: no run is ever silently stuck.
+
+Every open run is in exactly one bucket; this says which, in words, and what to type next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from holdfast.cli import options
+from holdfast.cli.documents import fields_of, say_json
+from holdfast.cli.door import Door, found, sqlite_in
+from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.terminal import STDOUT, clean
+from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
+from holdfast.cli.workers import WorkerRow, workers_of
+from holdfast.model.buckets import bucket_of
+from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
+
+Next = tuple[str, str]
+
+
+class Case(NamedTuple):
+    """Everything that is known about a run."""
+
+    loaded: Loaded
+    workers: tuple[WorkerRow, ...]
+    now: int
+    url: str
+
+    @property
+    def run(self) -> Run:
+        """Its row."""
+        return self.loaded.run
+
+    @property
+    def listening(self) -> list[WorkerRow]:
+        """The workers whose process lives."""
+        return [worker for worker in self.workers if worker.is_listening]
+
+    @property
+    def watch(self) -> Next:
+        """The command that shows what happens."""
+        return f"holdfast runs watch {self.run.id}", "see it go on"
+
+    @property
+    def work(self) -> Next:
+        """The command that starts a worker."""
+        return f"holdfast worker APP --store {self.url}", "a worker that knows the workflow"
+
+
+class Told(NamedTuple):
+    """Sentences, and what to type."""
+
+    sentences: list[str]
+    commands: list[Next]
+
+
+@click.command("why")
+@options.run_id
+@options.as_json
+@options.with_door
+def command(door: Door, run: str, as_json: bool) -> None:
+    """Say why a run is where it is, and what to type next."""
+
+    async def read(engine: Any) -> Case:
+        loaded = await engine.load(await found(engine, run))
+        return Case(loaded, tuple(workers_of(sqlite_in(engine))), engine.store.now(), door.url)
+
+    case = door.enter(read)
+    leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
+    bucket = bucket_of(case.run, leases, case.now)
+    told = WORDS[bucket](case)
+    told.sentences.extend(_messages(case))
+    if as_json:
+        commands = [command for command, _ in told.commands]
+        say_json({"id": case.run.id, "bucket": bucket, "why": told.sentences, "next": commands})
+        return
+    _say(case, bucket, told)
+
+
+def _say(case: Case, bucket: str, told: Told) -> None:
+    if not STDOUT.is_person:
+        STDOUT.say("\t".join([bucket, " ".join(told.sentences)]))
+        for typed, _ in told.commands:
+            STDOUT.say(f"next\t{typed}")
+        return
+    STDOUT.say(header(case.run, case.loaded.events, case.now))
+    for sentence in told.sentences:
+        STDOUT.say(f"  {sentence}")
+    STDOUT.say()
+    STDOUT.next_commands(told.commands)
+
+
+def _messages(case: Case) -> list[str]:
+    """Say what is on its way to the run."""
+    run, told = case.run, list[str]()
+    if run.cancel == CANCEL_REQUESTED:
+        told.append("A cancel is on its way: it is the next thing the run sees.")
+    waiting = len(case.loaded.mail) - (run.cancel == CANCEL_REQUESTED)
+    if waiting > 0:
+        told.append(f"{count(waiting, 'message')} waiting to be read.")
+    if run.strikes:
+        told.append(f"It was lost with its worker {count(run.strikes, 'time')} in a row.")
+    return told
+
+
+def _claimable(case: Case) -> Told:
+    since = case.now - (case.run.wake_at or case.now)
+    waited = f", and has been for {span(since)}" if since > SECOND else ""
+    sentences = [f"It is ready: a worker may take it now{waited}."]
+    if not case.listening:
+        sentences.append("No worker is listening on this store.")
+        return Told(sentences, [case.work])
+    if since > 3 * SECOND:
+        sentences.append(
+            f"{count(len(case.listening), 'worker')} listening; perhaps none knows workflow "
+            f"{clean(case.run.workflow)!r}, or all are full."
+        )
+        return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
+    return Told(sentences, [case.watch])
+
+
+def _leased(case: Case) -> Told:
+    owner = next((w for w in case.workers if w.id == case.run.owner), None)
+    until = (owner.lease_until if owner else None) or case.now
+    sentences = [
+        f"Worker {case.run.owner} is on it; its lease runs until {clock(until)} "
+        f"({ahead(until, case.now)})."
+    ]
+    if owner is None or not owner.is_listening:
+        sentences.append("That worker's process is gone: the next worker that looks takes over.")
+        return Told(sentences, [case.watch] if case.listening else [case.work])
+    return Told(sentences, [case.watch])
+
+
+def _orphaned(case: Case) -> Told:
+    sentences = [
+        f"Worker {case.run.owner} holds it, but its lease is over: "
+        f"the next worker that looks takes the run over."
+    ]
+    if not case.listening:
+        sentences.append("No worker is listening on this store.")
+    return Told(sentences, [case.watch] if case.listening else [case.work])
+
+
+def _due(case: Case) -> Told:
+    at = case.run.wake_at or case.now
+    when, signals = f"{moment(at)} ({ahead(at, case.now)})", _signals(case.run)
+    sentences = [f"It sleeps until {when} and goes on by itself."]
+    if signals:
+        sentences = [f"It waits for signal {' or '.join(signals)}, but not beyond {when}."]
+    retries = [part for part in _reasons(case.run) if part.startswith("attempt ")]
+    sentences += [f"Then comes {part}." for part in retries]
+    return Told(sentences, [*_signal_commands(case.run, signals), case.watch])
+
+
+def _waiting(case: Case) -> Told:
+    signals = _signals(case.run)
+    what = f"signal {' or '.join(signals)}" if signals else "a message"
+    sentences = [f"It waits for {what}, and has since {ago(case.run.updated_at, case.now)}."]
+    sentences.append("Nothing else wakes it; it costs nothing meanwhile.")
+    cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
+    return Told(sentences, [*_signal_commands(case.run, signals), cancel])
+
+
+def _paused(case: Case) -> Told:
+    marks = [event for event in case.loaded.events if event.kind == "run.paused"]
+    reason = clean(str(fields_of(marks[-1].payload).get("reason", ""))) if marks else ""
+    when = f" {ago(marks[-1].at, case.now)}" if marks else ""
+    because = f": {reason}" if reason else ""
+    return Told([f"It was paused{when}{because}."], next_commands(case.run))
+
+
+def _blocked(case: Case) -> Told:
+    sentences = [f"It is blocked: {clean(case.run.reason)}", "Nothing is lost; nothing more runs."]
+    return Told(sentences, next_commands(case.run))
+
+
+def _quarantined(case: Case) -> Told:
+    sentences = [f"It is set apart because it kept crashing its workers. {clean(case.run.reason)}"]
+    commands = [
+        (f"holdfast runs retry {case.run.id}", "once the crash is mended"),
+        (f"holdfast runs terminate {case.run.id}", "give it up"),
+    ]
+    return Told(sentences, commands)
+
+
+def _closed(case: Case) -> Told:
+    run = case.run
+    words = {"completed": "It completed", "failed": "It failed", "moved": "It moved on"}
+    said = words.get(run.status, f"It was {run.status.replace('_', ' ')}")
+    if run.status == "timed_out":
+        said = "It timed out"
+    reason = f": {clean(run.reason)}" if run.reason else ""
+    when = ago(run.closed_at or run.updated_at, case.now)
+    return Told([f"{said} {when}, after {count(run.seq, 'event')}{reason}."], next_commands(run))
+
+
+def _lost(case: Case) -> Told:
+    sentences = [
+        f"Its row fits no bucket (status {case.run.status}, owner {case.run.owner}, "
+        f"due {case.run.wake_at}). That is a bug; please report it."
+    ]
+    return Told(sentences, [("holdfast doctor", "check the whole store")])
+
+
+WORDS: Mapping[str, Callable[[Case], Told]] = {
+    "claimable": _claimable,
+    "leased": _leased,
+    "orphaned": _orphaned,
+    "due": _due,
+    "waiting": _waiting,
+    "paused": _paused,
+    "blocked": _blocked,
+    "quarantined": _quarantined,
+    "closed": _closed,
+    "lost": _lost,
+}
+
+
+def _reasons(run: Run) -> list[str]:
+    return [clean(part) for part in run.reason.split("; ") if part]
+
+
+def _signals(run: Run) -> list[str]:
+    parts = _reasons(run)
+    return [part.removeprefix("signal ") for part in parts if part.startswith("signal ")]
+
+
+def _signal_commands(run: Run, signals: list[str]) -> list[Next]:
+    return [(f"holdfast runs signal {run.id} {name} -d JSON", "send it") for name in signals]

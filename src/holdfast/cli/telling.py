@@ -1,0 +1,53 @@
+"""Errors as a person sees them: the message, which says what to do next, and no traceback."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from holdfast.cli.terminal import STDERR
+from holdfast.errors import HoldfastError, RunFailed, RunNotFound, StoreError, UnknownWorkflow
+
+
+class Refused(click.ClickException):
+    """What was asked cannot be done; the message says what can."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message on stderr."""
+        STDERR.say(f"{STDERR.style('error:', fg='red', bold=True)} {self.message}")
+
+
+class Failed(Refused):
+    """The run did not complete, or cannot without help."""
+
+    exit_code = 1
+
+
+class NotFound(Refused):
+    """There is no such run or workflow."""
+
+    exit_code = 3
+
+
+class Unreachable(Refused):
+    """The store cannot be read or written."""
+
+    exit_code = 5
+
+
+TELLING: tuple[tuple[type[HoldfastError], type[Refused]], ...] = (
+    (RunFailed, Failed),
+    (RunNotFound, NotFound),
+    (UnknownWorkflow, NotFound),
+    (StoreError, Unreachable),
+    (HoldfastError, Refused),
+)
+
+
+def refused(error: HoldfastError) -> Refused:
+    """Return one of our errors as the command line tells it, with its exit code."""
+    tellers = (teller for kind, teller in TELLING if isinstance(error, kind))
+    return next(tellers, Refused)(str(error))

@@ -1,0 +1,82 @@
+"""A history as bars: one line for each step, timer and signal, with when it was under way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.model.events import Event
+
+Outcome = Literal["done", "failed", "retrying", "open", "waiting"]
+
+TIMES = "\u00d7"
+NUMBER = re.compile(r"(#\d+|\[\d+\])")
+
+
+@dataclass(slots=True)
+class Bar:
+    """All calls of one step (or timer, or signal) from the first begun to the last ended."""
+
+    name: str
+    kind: str
+    begun: int
+    ended: int
+    outcome: Outcome = "open"
+    calls: int = 0
+    retries: int = 0
+    busy: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name, and how often it was called."""
+        return f"{self.name} {TIMES}{self.calls}" if self.calls > 1 else self.name
+
+
+def bars_of(events: Sequence[Event]) -> list[Bar]:
+    """Return one bar for each name, in the order in which they began."""
+    bars: dict[tuple[str, str], Bar] = {}
+    before = events[0].at if events else 0
+    for event in events:
+        kind = event.kind.partition(".")[0]
+        if kind in ("step", "timer", "signal", "cancel", "child"):
+            begun = _begun(event, before)
+            name = _name(event)
+            bar = bars.setdefault((kind, name), Bar(name, kind, begun, begun))
+            _extend(bar, event, begun)
+        before = event.at
+    return sorted(bars.values(), key=lambda bar: bar.begun)
+
+
+def _extend(bar: Bar, event: Event, begun: int) -> None:
+    bar.begun, bar.ended = min(bar.begun, begun), max(bar.ended, event.at)
+    bar.busy += event.took or 0
+    if event.kind == "step.started":
+        bar.outcome = "open"
+    elif event.kind == "step.retrying":
+        bar.outcome = "retrying"
+        bar.retries += 1
+    else:
+        bar.calls += 1
+        failed = event.kind == "step.failed" or bar.outcome == "failed"
+        bar.outcome = "failed" if failed else "done"
+
+
+def _begun(event: Event, before: int) -> int:
+    if event.took is not None:
+        return event.at - event.took
+    # A timer leaves no trace when it starts; it was asked for at the event before, or earlier.
+    return before if event.kind == "timer.fired" else event.at
+
+
+def _name(event: Event) -> str:
+    if event.kind == "cancel.requested":
+        return "cancel"
+    plain = NUMBER.sub("", event.key)
+    return f"signal {plain}" if event.kind == "signal.received" else plain
+
+
+def steps_in(events: Sequence[Event]) -> int:
+    """Return how many steps have ended."""
+    return sum(event.kind in ("step.completed", "step.failed") for event in events)

@@ -1,0 +1,113 @@
+"""`holdfast worker`: run an app's workflows until told to stop.
+
+The first SIGINT or SIGTERM drains: nothing new is claimed, steps that run may end, every run is
+given back, and the lease is renewed meanwhile. The second one leaves at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.options import with_url
+from holdfast.cli.terminal import STDERR, clean
+from holdfast.cli.words import count
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from holdfast.app import App
+    from holdfast.model.settings import Settings
+
+INTERRUPTED = 130
+LISTED = 8
+
+
+@click.command("worker")
+@click.argument("app", envvar="HOLDFAST_APP", metavar="APP")
+@with_url
+@click.option("--steps", type=click.IntRange(1), default=100, show_default=True,
+              help="How many steps may run at once.")  # fmt: skip
+@click.option("--threads", type=click.IntRange(1), default=32, show_default=True,
+              help="How many of them may be plain functions.")  # fmt: skip
+@click.option("--lease", type=click.FloatRange(0.1), default=30.0, show_default=True,
+              help="Seconds after which others take over from a frozen worker.")  # fmt: skip
+@click.option("--drain", type=click.FloatRange(0), default=5.0, show_default=True,
+              help="Seconds running steps get to end when the worker stops.")  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> None:
+    """Run an app's workflows until told to stop. APP is module:app or path/file.py.
+
+    Ctrl-C (or SIGTERM) finishes the steps that run and gives the runs back; a second one leaves
+    at once.
+    """
+    import asyncio
+
+    from holdfast.cli.loading import load_app
+    from holdfast.model.settings import Settings
+
+    _log(verbose)
+    settings = Settings(lease=lease, renew=lease / 3, **limits)
+    asyncio.run(_work(load_app(app), url, settings))
+
+
+async def _work(app: App, url: str, settings: Settings) -> None:
+    import asyncio
+
+    from holdfast.cli.door import sqlite_of
+    from holdfast.client import new_id
+    from holdfast.hosts.worker import Worker
+
+    store = sqlite_of(url)
+    await store.open()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _stop, stopping)
+    try:
+        async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
+            _greet(app, url, worker.id)
+            await stopping.wait()
+    finally:
+        await store.close()
+    STDERR.say(STDERR.dim("stopped; every run was given back"))
+
+
+def _stop(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        STDERR.say("left at once; runs in hand are taken over by the next worker")
+        sys.stderr.flush()
+        # Threads of sync steps would keep the interpreter alive.
+        os._exit(INTERRUPTED)
+    STDERR.say(STDERR.dim("stopping when the steps that run have ended; again to leave at once"))
+    stopping.set()
+
+
+def _greet(app: App, url: str, id: str) -> None:
+    """Say who works on what, in one line."""
+    names = sorted(app.workflows)
+    listed = ", ".join(map(clean, names[:LISTED])) + (", …" if len(names) > LISTED else "")
+    facts = [
+        f"app {STDERR.style(app.name, bold=True)}",
+        f"store {url}",
+        f"{count(len(names), 'workflow')}: {listed or 'none'}",
+        f"pid {os.getpid()}",
+        f"id {STDERR.style(id, fg='cyan')}",
+    ]
+    ready = STDERR.style("●", fg="green")
+    STDERR.say(f"{ready} holdfast worker · {' · '.join(facts)}")
+
+
+def _log(verbose: bool) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(name)s  %(message)s",
+        datefmt="%H:%M:%S",
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
