@@ -1,0 +1,228 @@
+"""Random operations on a store, drawn from a seed: right ones, stale ones and plain wrong ones."""
+
+from collections.abc import Callable
+from random import Random
+
+from holdfast.model.commands import (
+    CancelRun,
+    Command,
+    CommitTurn,
+    PauseRun,
+    PruneRuns,
+    QuarantineRun,
+    ReapLeases,
+    RenewLease,
+    ResumeRun,
+    RetireWorker,
+    RetryRun,
+    SignalRun,
+    StartRun,
+    TerminateRun,
+)
+from holdfast.model.dump import Dump
+from holdfast.model.events import Event, EventKind, Failure
+from holdfast.model.failures import encode_failure
+from holdfast.model.run import Message, Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Claim
+from holdfast.testing.clock import SECOND
+
+NAMESPACES = ("default", "other")
+IDS = tuple("abcde")
+WORKERS = ("A", "B", "C")
+WORKFLOWS = ("v", "w")
+LEASE = 10 * SECOND
+
+Operation = Command | Claim
+
+
+class Operations:
+    """Draws operations that fit, or nearly fit, what the store holds now."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self._count = 0
+        self._draws: dict[str, tuple[Callable[[], Operation], int]] = {
+            "start": (self._start, 8),
+            "signal": (self._signal, 6),
+            "cancel": (self._cancel, 3),
+            "pause": (self._pause, 3),
+            "terminate": (self._terminate, 2),
+            "resume": (self._resume, 4),
+            "quarantine": (self._quarantine, 3),
+            "retry": (self._retry, 3),
+            "commit": (self._commit, 20),
+            "renew": (self._renew, 3),
+            "reap": (self._reap, 2),
+            "retire": (self._retire, 1),
+            "prune": (self._prune, 1),
+            "claim": (self._claim, 8),
+        }
+        self.dump = Dump(0)
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(self._draws)
+
+    def draw(self, dump: Dump) -> tuple[str, Operation]:
+        """Return the next operation, with its name."""
+        self.dump = dump
+        weights = [weight for _, weight in self._draws.values()]
+        [kind] = self.chance.choices(self.kinds, weights)
+        return kind, self._draws[kind][0]()
+
+    def _unique(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def _place(self) -> tuple[str, str]:
+        return self.chance.choice(NAMESPACES), self.chance.choice(IDS)
+
+    def _run(self, *statuses: str) -> Run | None:
+        fitting = [run for run in self.dump.runs if not statuses or run.status in statuses]
+        # Now and then one that does not fit.
+        pool = fitting if fitting and self.chance.random() < 0.8 else self.dump.runs
+        return self.chance.choice(pool) if pool else None
+
+    def _target(self, *statuses: str) -> tuple[str, str]:
+        run = self._run(*statuses)
+        if run is None or self.chance.random() < 0.1:
+            return self.chance.choice(NAMESPACES), "nobody"
+        return run.ns, run.id
+
+    def _start(self) -> Operation:
+        ns, id = self._place()
+        owner = self.chance.choice((None, None, *WORKERS))
+        later = self.chance.choice((0, 0, self.dump.now + 3 * SECOND))
+        body = b"1" if self.chance.random() < 0.8 else b"2"
+        workflow = WORKFLOWS[IDS.index(id) % 2] if self.chance.random() < 0.9 else "v"
+        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner)
+
+    def _signal(self) -> Operation:
+        ns, run = self._target()
+        known = [message.id for message in self.dump.inbox.get((ns, run), ())]
+        id = self.chance.choice((self._unique("s"), *known[-2:]))
+        return SignalRun(ns, run, "go", b"\x00", id, self.dump.now)
+
+    def _cancel(self) -> Operation:
+        return CancelRun(*self._target(), self._unique("c"), self.dump.now)
+
+    def _pause(self) -> Operation:
+        id = self.chance.choice(("p1", "p2", "p3"))
+        return PauseRun(*self._target(), id, self.dump.now)
+
+    def _terminate(self) -> Operation:
+        return TerminateRun(*self._target(), self.dump.now, "tired")
+
+    def _resume(self) -> Operation:
+        return ResumeRun(*self._target("paused"), self.dump.now)
+
+    def _quarantine(self) -> Operation:
+        return QuarantineRun(*self._target("pending", "waiting"), self.dump.now, "it kills")
+
+    def _retry(self) -> Operation:
+        run = self._run("failed", "blocked", "quarantined")
+        if run is None:
+            return self._start()
+        events = self.dump.events[run.ns, run.id]
+        living = tuple(event for event in events if event.superseded_by is None)
+        stale = living[:-1] if self.chance.random() < 0.1 and run.status == "blocked" else living
+        return RetryRun(run.ns, run.id, run.status, stale, self.dump.now)
+
+    def _renew(self) -> Operation:
+        lease = self.chance.choice((LEASE, LEASE, LEASE // 5))
+        return RenewLease(self.chance.choice(WORKERS), lease)
+
+    def _reap(self) -> Operation:
+        return ReapLeases(self.chance.choice(WORKERS), self.chance.random() < 0.2)
+
+    def _retire(self) -> Operation:
+        return RetireWorker(self.chance.choice(WORKERS))
+
+    def _prune(self) -> Operation:
+        before = self.dump.now - self.chance.choice((0, 5, 50)) * SECOND
+        return PruneRuns(self.chance.choice(NAMESPACES), before, self.chance.choice((1, 2, 10)))
+
+    def _claim(self) -> Operation:
+        workflows = self.chance.choice((WORKFLOWS, WORKFLOWS, ("w",), ()))
+        return Claim(
+            self.chance.choice(NAMESPACES), self.chance.choice(WORKERS), workflows,
+            self.chance.choice((0, 1, 3, 10)), LEASE, self.chance.choice((0, 1, 2)),
+        )  # fmt: skip
+
+    # --- turns, as a host makes them
+
+    def _commit(self) -> Operation:
+        run = self._run("running")
+        if run is None:
+            return self._start()
+        turn = self.chance.choice((self._step, self._park, self._read, self._fire, self._end))(run)
+        flaw = self.chance.random()
+        if flaw < 0.05:
+            return turn._replace(epoch=turn.epoch - 1)
+        if flaw < 0.10:
+            return turn._replace(seq=turn.seq - 1)
+        if flaw < 0.15 and turn.status == "running":
+            return turn._replace(inbox_seq=run.inbox_seq - 1)
+        return turn
+
+    def _turn(self, run: Run, *events: Event, **fields) -> CommitTurn:
+        last = self.dump.events[run.ns, run.id][-1].at
+        at = max(self.dump.now, last)
+        numbered = tuple(
+            event._replace(at=at, seq=run.seq + n, epoch=run.epoch, generation=run.generation)
+            for n, event in enumerate(events, start=1)
+        )
+        turn = CommitTurn(run.ns, run.id, run.epoch, run.seq, numbered, at, owner=run.owner)
+        if fields.get("status", "running") != "running":
+            fields["owner"] = None
+        return turn._replace(**fields)
+
+    def _answer(self, run: Run, kind: EventKind = "step.completed") -> Event:
+        asked = self.chance.randint(1, run.seq)
+        return Event(kind, 0, self._unique("k#"), b"{}", asked_seq=asked)
+
+    def _step(self, run: Run) -> CommitTurn:
+        kinds: tuple[EventKind, ...] = ("step.completed", "step.retrying", "note.decided")
+        events = [self._answer(run, self.chance.choice(kinds)) for _ in range(self._few())]
+        wake_at = self.chance.choice((None, None, self.dump.now + SECOND))
+        return self._turn(run, *events, wake_at=wake_at)
+
+    def _few(self) -> int:
+        return self.chance.choice((0, 1, 1, 1, 3))
+
+    def _park(self, run: Run) -> CommitTurn:
+        if run.has_mail and self.chance.random() < 0.5:
+            return self._read(run)._replace(status="waiting", owner=None, inbox_seq=run.inbox_seq)
+        known = run.inbox_read if run.has_mail else run.inbox_seq
+        wake_at = self.chance.choice((None, self.dump.now, self.dump.now + 3 * SECOND))
+        return self._turn(run, status="waiting", wake_at=wake_at, inbox_seq=known, reason="waits")
+
+    def _read(self, run: Run) -> CommitTurn:
+        inbox = self.dump.inbox[run.ns, run.id]
+        mail = sorted((m for m in inbox if m.n > run.inbox_read), key=lambda message: message.n)
+        events = [_recorded(message) for message in mail]
+        paused = any(message.kind == "pause" for message in mail)
+        status = "paused" if paused else "running"
+        return self._turn(run, *events, status=status, inbox_read=run.inbox_seq)
+
+    def _fire(self, run: Run) -> CommitTurn:
+        due = self.dump.now + self.chance.choice((-SECOND, 0, SECOND))
+        fired = Event("timer.fired", 0, self._unique("t#"), str(due).encode())
+        return self._turn(run, fired, due=due)
+
+    def _end(self, run: Run) -> CommitTurn:
+        status = self.chance.choice(("completed", "failed", "failed", "blocked", "cancelled"))
+        failure = self._answer(run, "step.failed")
+        payload = encode_failure(Failure("E", "m", cause=(failure.key,)))
+        closing = Event(f"run.{status}", 0, payload=payload)  # type: ignore[arg-type]
+        turn = self._turn(run, failure, closing, status=status)
+        return turn if status in CLOSED else turn._replace(reason="mismatch")
+
+
+def _recorded(message: Message) -> Event:
+    if message.kind == "cancel":
+        return Event("cancel.requested", 0, message.id, message.payload)
+    if message.kind == "pause":
+        return Event("run.paused", 0, message.id, message.payload)
+    return Event("signal.received", 0, f"{message.name}/{message.id}", message.payload)
