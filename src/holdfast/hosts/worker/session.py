@@ -329,6 +329,13 @@ class Session:
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._retries = {k: r for k, r in folded.retries.items() if machine.wants(k) is not None}
+        # An attempt whose commit was in doubt may be recorded after all: not a second time.
+        self._results = [
+            result
+            for result in self._results
+            if (known := self._retries.get(result.ask.key)) is None
+            or result.number > known.attempts
+        ]
 
     def _new_machine(self) -> None:
         self.machine.close()
@@ -341,7 +348,7 @@ class Session:
         if self._must_read:
             return
         self.machine.take_turn()
-        begun = {*self._retries, *self.running, *(result.ask.key for result in self._results)}
+        begun = self._begun() | self._retries.keys()
         self._start([ask for key, ask in self.machine.asks.items() if key not in begun])
 
     def _start(self, asks: list[StepAsk]) -> None:
@@ -350,11 +357,15 @@ class Session:
         for ask in asks:
             self._start_one(ask, 1)
         if self._retries:
-            now = self._stamp()
+            now, begun = self._stamp(), self._begun()
             for key, retrying in tuple(self._retries.items()):
                 again = self.machine.wants(key)
-                if again is not None and retrying.at <= now and key not in self.running:
+                if again is not None and retrying.at <= now and key not in begun:
                     self._start_one(again, retrying.attempts + 1)
+
+    def _begun(self) -> set[str]:
+        """Return the keys of steps that run, or whose result waits for the next turn."""
+        return {*self.running, *(result.ask.key for result in self._results)}
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
         run = self.run
