@@ -27,6 +27,8 @@ from holdfast.ports.store import Store
 log = logging.getLogger("holdfast.worker")
 
 CLAIM_LIMIT = 100
+NO_EVENTS = 1 << 62
+"""A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
 
@@ -53,6 +55,7 @@ class Worker:
         self._parked: OrderedDict[str, Session] = OrderedDict()
         self._driving: set[asyncio.Task[None]] = set()
         self._warned: set[str] = set()
+        self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
@@ -135,6 +138,8 @@ class Worker:
 
     def adopt(self, run: Run, event: Event) -> None:
         """Hold a run that was just started in our name."""
+        if run.id in self.sessions:
+            return
         session = Session(self, run)
         session.adopt(event)
         self._hold(session)
@@ -167,6 +172,7 @@ class Worker:
         claimed = await self.store.claim(claim)
         self._take_all(claimed.runs)
         self._tell_sessions(claimed, before)
+        await self._take_strays(claimed, before)
         self._warn_of(claimed.unregistered)
         taken = len(claimed.runs)
         if claimed.dead:
@@ -200,6 +206,20 @@ class Worker:
         else:
             session.take_over(run)
         self._hold(session)
+
+    async def _take_strays(self, claimed: Claimed, before: Sequence[str]) -> None:
+        """Hold what is ours by the store's word only: we never learned of its claim or start.
+
+        Seen twice in a row, so that a start whose reply is on its way is left alone.
+        """
+        held = claimed.held or frozenset()
+        strays = held.difference(before, self.sessions)
+        for run in sorted(strays & self._strays):
+            loaded = await self.store.load(self.app.namespace, run, NO_EVENTS)
+            if loaded is not None and loaded.run.owner == self.id and run not in self.sessions:
+                log.warning("run %s was ours without our knowledge; going on with it", run)
+                self._take(loaded.run)
+        self._strays = strays
 
     def _tell_sessions(self, claimed: Claimed, before: Sequence[str]) -> None:
         for run in claimed.mail:
