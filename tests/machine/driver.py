@@ -110,7 +110,8 @@ class Driver:
     @property
     def result(self) -> Any:
         ended = self.machine.ended
-        assert ended is not None and ended.status == "completed", ended
+        assert ended is not None
+        assert ended.status == "completed", ended
         return self.machine.signature.result.decode(ended.payload or b"null", where="result")
 
     @property

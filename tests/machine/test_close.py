@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -78,14 +79,10 @@ async def stubborn() -> None:
 
 async def swallows_everything() -> None:
     for _ in range(10):
-        try:
+        with suppress(BaseException):
             await work()
-        except BaseException:
-            pass
-        try:
+        with suppress(BaseException):
             await refund()
-        except BaseException:
-            pass
 
 
 async def waits_for_a_signal() -> None:
@@ -117,7 +114,8 @@ async def called_before() -> None:
         try:
             await undo
         finally:
-            asyncio.create_task(refund())
+            task = asyncio.create_task(refund())
+            await task
 
 
 async def shielded() -> None:
@@ -214,10 +212,8 @@ def test_a_closed_machine_is_freed_without_the_collector() -> None:
 def test_a_body_that_cannot_be_closed_is_kept_for_ever(again: Callable[[], Any]) -> None:
     async def undying() -> None:
         while True:
-            try:
+            with suppress(BaseException):
                 await again()
-            except BaseException:
-                pass
 
     kept = len(machine_tasks._UNDYING)
     waiting(undying).close()
@@ -246,9 +242,9 @@ def test_calls_that_were_never_awaited_are_named() -> None:
     async def body() -> None:
         work(1)
         kept = work(2)
-        hf.sleep(5)
+        nap = hf.sleep(5)
         await work(3)
-        del kept
+        del kept, nap
 
     machine = waiting(body)
     assert list(machine.asks) == ["work#3"]
@@ -259,7 +255,8 @@ def test_calls_that_were_never_awaited_are_named() -> None:
 def test_calls_never_awaited_are_named_when_the_body_ends() -> None:
     async def body() -> None:
         work(1)
-        asyncio.create_task(work(2))
+        task = asyncio.create_task(work(2))
+        del task
 
     driver = Driver(body)
     assert driver.machine.unawaited == ("work#1",)
@@ -271,7 +268,7 @@ def test_everything_on_a_closed_machine_raises() -> None:
     machine = waiting(parked)
     machine.close()
     with pytest.raises(MachineClosed):
-        machine.call(work, (1,), {})
+        _ = machine.call(work, (1,), {})
     for ask in (
         machine.loop.create_future,
         lambda: machine.loop.call_later(1, print),

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BodyStuck, ReplayMismatch
-from holdfast.machine import loop as loop_module
+from holdfast.machine import spin
 from holdfast.machine.machine import Machine, current
 from holdfast.machine.values import Signature
 from holdfast.model.events import Event
 from tests.machine.driver import Driver, work
 
+STEP = "Move the call into a step."
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
@@ -29,12 +30,12 @@ def loop() -> asyncio.AbstractEventLoop:
 @pytest.mark.parametrize(
     ("call", "name", "hint"),
     [
-        (lambda: asyncio.to_thread(print), "run_in_executor", "Move the call into a step."),
-        (lambda: asyncio.open_connection("x", 1), "create_connection", "Move the call into a step."),
-        (lambda: asyncio.create_subprocess_exec("x"), "subprocess_exec", "Move the call into a step."),
-        (lambda: loop().sock_recv(None, 1), "sock_recv", "Move the call into a step."),  # type: ignore[arg-type]
-        (lambda: loop().add_reader(1, print), "add_reader", "Move the call into a step."),
-        (lambda: loop().getaddrinfo("x", 1), "getaddrinfo", "Move the call into a step."),
+        (lambda: asyncio.to_thread(print), "run_in_executor", STEP),
+        (lambda: asyncio.open_connection("x", 1), "create_connection", STEP),
+        (lambda: asyncio.create_subprocess_exec("x"), "subprocess_exec", STEP),
+        (lambda: loop().sock_recv(None, 1), "sock_recv", STEP),  # type: ignore[arg-type]
+        (lambda: loop().add_reader(1, print), "add_reader", STEP),
+        (lambda: loop().getaddrinfo("x", 1), "getaddrinfo", STEP),
         (
             lambda: loop().call_soon_threadsafe(print),
             "call_soon_threadsafe",
@@ -134,10 +135,10 @@ async def test_an_error_of_the_machinery_leaves_the_host_as_it_was() -> None:
 
 def test_a_body_that_never_waits_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
-        while True:
+        while True:  # noqa: ASYNC110 - the fault under test
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(loop_module, "SPIN_LIMIT", 1000)
+    monkeypatch.setattr(spin, "SPIN_LIMIT", 1000)
     machine = Machine(body, Signature.of(body), ns="test", run="run-1")
     with pytest.raises(BodyStuck, match=r"at test_loop.py:\d+ in body"):
         machine.feed(Event("run.started", at=1, payload=b"{}", seq=1))
@@ -163,7 +164,8 @@ def test_an_error_nobody_looked_at_becomes_a_warning() -> None:
         raise KeyError("x")
 
     async def body() -> None:
-        asyncio.create_task(fails())
+        task = asyncio.create_task(fails())
+        del task
         await work()
 
     driver = Driver(body, paranoid=False)
@@ -180,7 +182,7 @@ def test_names_of_tasks_do_not_count_the_tasks_of_the_process() -> None:
         return task.get_name()
 
     async def body() -> list[str]:
-        return await asyncio.gather(named(), asyncio.create_task(named(), name="mine"), named())
+        return [*await asyncio.gather(named(), asyncio.create_task(named(), name="mine"), named())]
 
     assert Driver(body).result == ["named[2]", "mine", "named[3]"]
 
@@ -268,7 +270,10 @@ def test_a_thousand_machines_do_not_slow_each_other_down() -> None:
         await work()
 
     drivers = [Driver(body, paranoid=False) for _ in range(1000)]
-    addresses = {hash(reference) for reference in asyncio.tasks._all_tasks.data}  # type: ignore[attr-defined]
+    registered: Any = getattr(asyncio.tasks, "_scheduled_tasks", None)  # since Python 3.12
+    if registered is None:
+        registered = getattr(asyncio.tasks, "_all_tasks")  # noqa: B009
+    addresses = {hash(reference) for reference in registered.data}
     assert len(addresses) >= 1000
     for driver in drivers:
         driver.machine.close()

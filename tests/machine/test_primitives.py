@@ -59,7 +59,7 @@ async def draws() -> list[str]:
 
 
 def drawn(**identity: Any) -> list[str]:
-    names = {"ns": "test", "run": "run-1", "generation": 1} | identity
+    names: dict[str, Any] = {"ns": "test", "run": "run-1", "generation": 1} | identity
     machine = Machine(draws, Signature.of(draws), **names)
     machine.feed(Event("run.started", at=START, payload=b"{}", seq=1))
     assert machine.ended is not None

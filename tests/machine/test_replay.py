@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from holdfast.errors import ReplayMismatch, Undecodable
 from holdfast.machine.machine import Machine
 from holdfast.machine.paranoid import check_replay
-from holdfast.machine.signals import Signal
 from holdfast.machine.primitives import wait_for
+from holdfast.machine.signals import Signal
 from holdfast.machine.values import Signature
 from holdfast.model.events import Event
 from tests.machine.driver import Driver, Step, pack, replay, ship, work
@@ -86,7 +86,8 @@ TABLE: list[tuple[Callable[..., Any], str, str]] = [
     (
         without_sleep,
         "ship",
-        "Event 4 is the firing of timer timer#1, and the code now waits for ship#1, signal approved",
+        "Event 4 is the firing of timer timer#1, and the code now waits for ship#1, "
+        "signal approved",
     ),
     (stuck, "Event", "Event 2 is the result of step work#1, and the code now waits for nothing"),
 ]
@@ -123,6 +124,21 @@ def test_code_that_ends_earlier_is_refused() -> None:
     assert str(caught.value) == (
         f"Event 3 is the result of step work#2, and the code now has ended. {FIX}"
     )
+
+
+def test_a_history_fed_at_once_is_the_same_as_event_by_event() -> None:
+    events = history()
+    for length in range(1, len(events) + 1):
+        one_by_one, at_once = (
+            Machine(recorded, Signature.of(recorded), ns="test", run="run-1") for _ in range(2)
+        )
+        for event in events[:length]:
+            one_by_one.feed(event)
+        at_once.feed_all(events[:length])
+        assert at_once.fingerprint() == one_by_one.fingerprint()
+        assert (at_once.seq, at_once.now) == (one_by_one.seq, one_by_one.now)
+        one_by_one.close()
+        at_once.close()
 
 
 def test_a_failure_is_checked_like_a_result() -> None:
@@ -194,7 +210,8 @@ def test_the_run_starts_once() -> None:
 
 def test_nothing_is_shared_across_the_line() -> None:
     @Step
-    def collect(items: list[int]) -> list[int]: ...
+    def collect(items: list[int]) -> list[int]:
+        return items
 
     async def body() -> list[list[int]]:
         items = [1]

@@ -3,132 +3,26 @@
 It runs callbacks in the order in which they were asked for until none is ready, and then returns.
 Time stands still meanwhile: `time()` is the time of the event being processed, in seconds since the
 run's start. So the order of everything in a body is a function of the events fed, and nothing else.
-
-While it runs, the loop is the thread's running loop, and asynchronous generators are ours: one that
-the body abandons is dropped without running its clean-up, since the moment at which the garbage
-collector finds it is no function of the events. Both settings are put back in any case, so a
-machine may spin inside the callbacks of a host's own loop.
-
-A *dead* loop belongs to a body that has ended or was closed. On it nothing can be asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import sys
-from asyncio import Future, events
-from collections.abc import Callable, Coroutine
+from asyncio import Future
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
-from holdfast.errors import BadDefinition, BodyStuck, MachineClosed
-from holdfast.machine.source import source_of
-from holdfast.machine.tasks import Coro, Scope, Task, refuse_as_completed, scope_for
-from holdfast.machine.timers import Callback, Timer, Timers
+from holdfast.machine.refusals import refuse_the_rest
+from holdfast.machine.spin import Handle, Spinner, running_loop
+from holdfast.machine.tasks import Coro, Task, refuse_as_completed, scope_for
+from holdfast.machine.timers import Callback, Timer
 from holdfast.model.durations import microseconds
 
-if TYPE_CHECKING:
-    from holdfast.machine.machine import Machine
 
-# Made for those who write event loops, as this module does; typed here, once.
-running_loop: Callable[[], asyncio.AbstractEventLoop | None] = events._get_running_loop  # pyright: ignore[reportPrivateUsage]
-_set_running: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_running_loop  # pyright: ignore[reportPrivateUsage]
+class Loop(Spinner):
+    """The event loop of one machine, as asyncio sees it."""
 
-SPIN_LIMIT = 5_000_000
-"""Callbacks in one turn after which a body counts as endless."""
-
-REFUSALS = 1_000
-"""How often a dead loop raises before it lets a body through to an endless wait."""
-
-Outside = tuple[Any, ...]
-"""What `enter` found and `leave` puts back."""
-
-
-class Handle(asyncio.Handle):
-    """A callback that runs in this turn."""
-
-    __slots__ = ("args", "callback", "context")
-
-    def __init__(self, callback: Callback, args: tuple[Any, ...], context: Context) -> None:
-        self.callback: Callback | None = callback
-        self.args = args
-        self.context = context
-
-    def cancel(self) -> None:
-        """Make sure that the callback never runs."""
-        self.callback, self.args = None, ()
-
-    def cancelled(self) -> bool:
-        """Tell whether `cancel` was called."""
-        return self.callback is None
-
-    def __repr__(self) -> str:
-        return f"<Handle {self.callback!r}>"
-
-
-class Loop(asyncio.AbstractEventLoop):
-    """The event loop of one machine."""
-
-    __slots__ = ("_ordinal", "_prune_at", "_ready", "_refusals", "dead", "machine", "main", "start", "tasks",
-                 "timers")  # fmt: skip
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.main: Task | None = None
-        self.tasks: list[Task] = []
-        self.timers = Timers()
-        self.start = 0
-        self.dead = False
-        self._ready: list[Handle | Timer] = []
-        self._ordinal = 0
-        self._prune_at = 32
-        self._refusals = 0
-
-    # --- running
-
-    def enter(self) -> Outside:
-        """Make this the running loop; `leave` must be called with what is returned."""
-        host = running_loop()
-        if host is self:
-            raise RuntimeError("a machine cannot be fed or closed by its own body")
-        outside = (host, sys.get_asyncgen_hooks(), _swap_current_task(host, None))
-        _set_running(self)
-        sys.set_asyncgen_hooks(None, _abandon)
-        return outside
-
-    def leave(self, outside: Outside) -> None:
-        """Put back what `enter` found."""
-        host, hooks, task = outside
-        sys.set_asyncgen_hooks(*hooks)
-        _set_running(host)
-        _swap_current_task(host, task)
-
-    def drain(self) -> None:
-        """Run until nothing is ready. Raises `BodyStuck` if that does not come about."""
-        left = SPIN_LIMIT
-        while batch := self._ready:
-            self._ready = []
-            left -= len(batch)
-            if left < 0:
-                raise BodyStuck(source=source_of(self.tasks))
-            for handle in batch:
-                if handle.callback is not None:
-                    try:
-                        handle.context.run(handle.callback, *handle.args)
-                    except BaseException as error:  # the rest of the batch must run
-                        self._caught(handle, error)
-
-    def _caught(self, handle: Handle | Timer, error: BaseException) -> None:
-        # A task keeps its SystemExit and KeyboardInterrupt, and raises them here once more.
-        if not isinstance(getattr(handle.callback, "__self__", None), Task):
-            self.call_exception_handler({"message": "a callback raised", "exception": error})
-
-    def fire(self, timer: Timer) -> None:
-        """Let the callback of a timer run in this turn."""
-        self._ready.append(timer)
-
-    # --- what asyncio asks of a loop
+    __slots__ = ()
 
     def get_debug(self) -> bool:
         """Return False: asyncio's debug mode looks at the clock."""
@@ -220,101 +114,5 @@ class Loop(asyncio.AbstractEventLoop):
             text = f": {type(error).__name__}: {error}" if error is not None else ""
             self.machine.warnings.append(f"{context.get('message', 'asyncio')}{text}")
 
-    def begin(self, coro: Coro) -> None:
-        """Start the body itself, in an empty context."""
-        self.main = Task(coro, self, scope=Scope(""), context=Context(), name=None)
-        self.tasks.append(self.main)
 
-    def scope(self) -> Scope:
-        """Return the place of the running task, whose counters give the next key."""
-        task = asyncio.current_task(self) or self.main
-        if not isinstance(task, Task):
-            raise MachineClosed
-        return task.scope
-
-    def refuse(self, coro: Coro | None = None) -> None:
-        """Raise `MachineClosed`, to be called on a dead loop. `coro` is closed first.
-
-        After many refusals nothing is raised any more: a body that catches everything in an
-        endless loop must be let through to its next await, or it would never come back.
-        """
-        self._refusals += 1
-        if self._refusals > REFUSALS:
-            return
-        if coro is not None:
-            coro.close()
-        raise MachineClosed
-
-    def forget(self) -> None:
-        """Let go of everything, so that a closed machine is freed at once."""
-        self.main, self.tasks, self._ready = None, [], []
-        self.timers = Timers()
-        if hasattr(self, "machine"):
-            del self.machine
-
-    def next_ordinal(self) -> int:
-        """Return a number no task has yet."""
-        self._ordinal += 1
-        return self._ordinal
-
-
-def _abandon(generator: object) -> None:
-    """Drop an asynchronous generator that its body left half-way."""
-    loop = running_loop()
-    if isinstance(loop, Loop) and not loop.dead:
-        name = getattr(generator, "__qualname__", "generator")
-        loop.machine.warnings.append(
-            f"async generator {name} was left half-way and its clean-up did not run. "
-            f"Wrap it in contextlib.aclosing(...)."
-        )
-
-
-def _no_swap(loop: Any, task: Any) -> Any:
-    return None
-
-
-def _swap_of_this_python() -> Callable[[Any, Any], Any]:
-    """Return what hides the host's task: from 3.14 on, one task is current in a thread."""
-    if sys.version_info < (3, 14):
-        return _no_swap
-    swap: Callable[[Any, Any], Any] = asyncio.tasks._swap_current_task
-    return lambda loop, task: swap(loop, task) if loop is not None else None
-
-
-_swap_current_task = _swap_of_this_python()
-
-_ADVICE = {
-    "call_soon_threadsafe": "Send the run a signal instead, and await it with hf.wait_for.",
-    "set_task_factory": "Tasks of a body are made by Holdfast.",
-}
-
-
-def _refusal(name: str) -> Callable[..., NoReturn]:
-    def refuse(self: Loop, *args: object, **kwargs: object) -> NoReturn:
-        raise BadDefinition(
-            what=f"loop.{name}() does not work in a workflow body, which does no I/O",
-            hint=_ADVICE.get(name, "Move the call into a step."),
-        )
-
-    refuse.__name__ = name
-    return refuse
-
-
-def _async_refusal(name: str) -> Callable[..., Coroutine[Any, Any, NoReturn]]:
-    refuse = _refusal(name)
-
-    async def refuse_when_awaited(self: Loop, *args: object, **kwargs: object) -> NoReturn:
-        refuse(self)
-
-    return refuse_when_awaited
-
-
-def _refuse_the_rest() -> None:
-    """Give every other method of an event loop a refusal that names the right call."""
-    for name, method in vars(asyncio.AbstractEventLoop).items():
-        if callable(method) and not name.startswith("_") and name not in vars(Loop):
-            is_async = inspect.iscoroutinefunction(method)
-            setattr(Loop, name, (_async_refusal if is_async else _refusal)(name))
-
-
-_refuse_the_rest()
+refuse_the_rest(Loop)  # type: ignore[type-abstract]

@@ -22,9 +22,10 @@ from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
 from holdfast.machine.ending import ended_of
-from holdfast.machine.loop import Loop, running_loop
+from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.source import source_of
+from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import is_closed, retire, transparent, unfinished
 from holdfast.machine.values import Signature, digest
 from holdfast.model.asks import Ended, StepAsk, Turn
@@ -36,8 +37,9 @@ Body = Callable[..., Coroutine[Any, Any, Any]]
 MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
 
+_new_tuple: Any = tuple[Any, ...].__new__
 # As `StepAsk(...)`, at half its price: it is made for every step.
-_new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(tuple.__new__, StepAsk)
+_new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
 
 LISTED = 5
 """How many awaited things a message names."""
@@ -71,8 +73,8 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_unstarted",
-                 "_was_cancelled", "asks", "body", "ended", "generation", "loop", "now", "ns", "run",
-                 "seq", "signature", "unawaited", "warnings")  # fmt: skip
+                 "_was_cancelled", "asks", "body", "ended", "generation", "loop", "now", "ns",
+                 "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, generation: int = 1

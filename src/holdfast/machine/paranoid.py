@@ -30,8 +30,7 @@ def check_replay(machine: Machine, history: Iterable[Event]) -> None:
     """
     twin = twin_of(machine)
     try:
-        for event in history:
-            twin.feed(event)
+        twin.feed_all(history)
         lived, replayed = machine.fingerprint(), twin.fingerprint()
         if lived != replayed:
             raise ReplayMismatch(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from holdfast.errors import BadDefinition
 
 if TYPE_CHECKING:
-    from holdfast.machine.loop import Loop
+    from holdfast.machine.spin import Spinner
 
 Coro = Coroutine[Any, Any, Any] | Generator[Any, Any, Any]
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -94,7 +94,7 @@ class Task(asyncio.Task[Any]):
     __slots__ = ("context", "ordinal", "scope")
 
     def __init__(
-        self, coro: Coro, loop: Loop, *, scope: Scope, context: Context, name: str | None
+        self, coro: Coro, loop: Spinner, *, scope: Scope, context: Context, name: str | None
     ) -> None:
         self.scope, self.context = scope, context
         self.ordinal = id(self)
@@ -191,7 +191,7 @@ def retire(left: list[Task], *, cancel: bool) -> None:
         coro: Any = task.get_coro()
         task.context.run(_unwind, coro, cancel=cancel)
         # A future and the task it would wake hold each other; on a dead loop this only parts them.
-        waiter = task._fut_waiter  # type: ignore[attr-defined]
+        waiter: Any = getattr(task, "_fut_waiter", None)
         if waiter is not None:
             waiter.cancel()
 
