@@ -173,7 +173,7 @@ async def test_a_short_back_off_holds_no_slot(place: Place, app: hf.App) -> None
 
     @app.workflow
     async def flow() -> list[str]:
-        return await asyncio.gather(flaky(), other())
+        return list(await asyncio.gather(flaky(), other()))
 
     async with place.open(app, steps=1) as client:
         run = await client.start(flow.bind())

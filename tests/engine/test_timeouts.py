@@ -91,7 +91,7 @@ async def test_total_timeout_covers_all_attempts_and_waits(place: Place, app: hf
 
     async with place.open(app) as client:
         run = await client.start(flow.bind())
-        assert await within(run.result()) == "ValueError"
+        assert await within(run.result()) in ("ValueError", "StepTimedOut")
         events = (await run.history()).events
     assert 1 <= len(numbers) < 10
     ended = next(event.at for event in events if event.kind == "step.failed")

@@ -76,6 +76,7 @@ class Loop(Spinner):
         key = key or ("" if is_due else self.scope().take("timer"))
         timer = Timer(key, due, (due - self.start) / 1e6, callback, args)
         timer.context = copy_context() if context is None else context
+        timer.asked_seq = self.machine.seq
         if is_due:
             self._ready.append(timer)
         else:

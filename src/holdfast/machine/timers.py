@@ -20,7 +20,7 @@ Callback = Callable[..., object]
 class Timer(asyncio.TimerHandle):
     """A callback that waits for its due time; `cancel` forgets it."""
 
-    __slots__ = ("args", "callback", "context", "due", "key", "owner", "seconds")
+    __slots__ = ("args", "asked_seq", "callback", "context", "due", "key", "owner", "seconds")
 
     def __init__(
         self, key: str, due: int, seconds: float, callback: Callback, args: tuple[Any, ...]
@@ -30,6 +30,7 @@ class Timer(asyncio.TimerHandle):
         self.callback: Callback | None = callback
         self.args = args
         self.context: Context
+        self.asked_seq = 0
         self.owner: Timers | None = None
 
     def when(self) -> float:
@@ -91,6 +92,10 @@ class Timers:
         while heap and heap[0][2] not in self._open:
             heapq.heappop(heap)
         return (heap[0][0], heap[0][2]) if heap else None
+
+    def asked_seq(self, key: str) -> int:
+        """Return the last event fed before the open timer of that key was asked for."""
+        return self._open[key].asked_seq
 
     def _compact(self) -> None:
         if len(self._heap) > 2 * len(self._open):

@@ -17,6 +17,7 @@ class Folded(NamedTuple):
     retries: dict[str, Retrying]
     cancelled_at: int | None
     paused: bool
+    reopened_at: int
 
 
 def fold(events: tuple[Event, ...]) -> Folded:
@@ -24,7 +25,7 @@ def fold(events: tuple[Event, ...]) -> Folded:
     retries: dict[str, Retrying] = {}
     cancelled_at: int | None = None
     paused = False
-    last_at = 0
+    last_at = reopened_at = 0
     for event in events:
         last_at = max(last_at, event.at)
         if event.kind == "step.retrying":
@@ -35,7 +36,9 @@ def fold(events: tuple[Event, ...]) -> Folded:
             cancelled_at = cancelled_at or event.at
         elif event.kind in ("run.paused", "run.resumed"):
             paused = event.kind == "run.paused"
-    return Folded(last_at, retries, cancelled_at, paused)
+        elif event.kind == "run.reopened":
+            reopened_at = event.at
+    return Folded(last_at, retries, cancelled_at, paused, reopened_at)
 
 
 def reason(signals: tuple[str, ...], retries: Mapping[str, Retrying]) -> str:

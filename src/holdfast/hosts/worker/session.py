@@ -38,8 +38,8 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_look", "_mail", "_mail_came", "_must_read", "_results", "_retries",
-        "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
+        "_born", "_call", "_look", "_mail", "_mail_came", "_must_read", "_reopened_at", "_results",
+        "_resumes", "_retries", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
         "run", "running", "seq", "state",
     )  # fmt: skip
 
@@ -60,6 +60,8 @@ class Session:
         self._mail: tuple[Message, ...] = ()
         self._mail_came = False
         self._must_read = True
+        self._resumes = True
+        self._reopened_at = 0
         self._look = True
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
@@ -70,6 +72,7 @@ class Session:
     def take_over(self, run: Run) -> None:
         """Go on with a run that was parked here, under its new epoch."""
         self.must_reread(run.seq != self.seq)
+        self._resumes = True
         self.run, self.state, self.inbox_seq = run, "held", run.inbox_seq
         self._mail_came = run.has_mail
         self.draining = False
@@ -118,7 +121,6 @@ class Session:
     async def drive(self) -> None:
         """Hold the run until it closes, parks or is lost."""
         try:
-            self._resume_steps()
             while self.state == "held":
                 await self._once()
         finally:
@@ -165,7 +167,10 @@ class Session:
             self._log_warnings()
         if machine.is_stuck():
             raise BodyStuck(source=machine.source())
-        return machine.take_turn()
+        turn = machine.take_turn()
+        if self._resumes:
+            self._resumes, turn.asks = False, self._unbegun()
+        return turn
 
     def _log_warnings(self) -> None:
         for warning in self.machine.warnings:
@@ -198,11 +203,7 @@ class Session:
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
         while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
-            machine.feed(draft.add_timer(*timer))
-        if self.cancelled_at is not None and machine.ended is None:
-            grace = round(self._worker.settings.cancel_grace * 1e6)
-            if draft.at >= self.cancelled_at + grace:
-                machine.ended = Ended("cancelled")
+            machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
@@ -210,8 +211,17 @@ class Session:
             draft.close(turn.ended)
             for name in turn.ended.leftovers:
                 log.warning("run %s ended while task %s was unfinished", self.run.id, name)
-        elif draft.status == "running" and not self._is_busy(turn):
+        elif draft.status != "running":
+            return
+        elif self._is_out_of_grace(draft.at):
+            draft.close(Ended("cancelled"))
+        elif not self._is_busy(turn):
             self._settle_down(draft)
+
+    def _is_out_of_grace(self, at: int) -> bool:
+        if self.cancelled_at is None:
+            return False
+        return at >= self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6)
 
     def _is_busy(self, turn: Turn) -> bool:
         """Tell whether steps run, or are about to."""
@@ -295,7 +305,7 @@ class Session:
             return False
         for key in [key for key in self.running if self.machine.wants(key) is None]:
             self.running.pop(key).stop()
-        self._resume_steps()
+        self._resumes = True
         return True
 
     async def _read_mail(self) -> bool:
@@ -328,6 +338,7 @@ class Session:
         folded = replay.fold(events)
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
+        self._reopened_at = folded.reopened_at
         self._retries = {k: r for k, r in folded.retries.items() if machine.wants(k) is not None}
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
         self._results = [
@@ -343,13 +354,10 @@ class Session:
 
     # --- steps
 
-    def _resume_steps(self) -> None:
-        """Start what the body asks for and nobody runs."""
-        if self._must_read:
-            return
-        self.machine.take_turn()
+    def _unbegun(self) -> list[StepAsk]:
+        """Return what the body asks for and nobody has begun."""
         begun = self._begun() | self._retries.keys()
-        self._start([ask for key, ask in self.machine.asks.items() if key not in begun])
+        return [ask for key, ask in self.machine.asks.items() if key not in begun]
 
     def _start(self, asks: list[StepAsk]) -> None:
         if self.draining or self.paused:
@@ -369,6 +377,9 @@ class Session:
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
         run = self.run
+        if ask.asked_at < self._reopened_at:
+            # Time for the attempts of a reopened run counts from there.
+            ask = ask._replace(asked_at=self._reopened_at)
         attempt = Attempt(run.ns, run.id, run.generation, ask.key, number)
         started = StepRun(ask, attempt, attempts.limit_of(ask, self._stamp), self.settle)
         self.running[ask.key] = started

@@ -73,10 +73,10 @@ class Draft:
         key = f"{message.name}/{message.id}"
         return self.add(Event("signal.received", self.at, key, message.payload))
 
-    def add_timer(self, due: int, key: str) -> Event:
+    def add_timer(self, due: int, key: str, asked_seq: int) -> Event:
         """Record that a timer fired; the store checks its own clock against `due`."""
         self._due = max(self._due, due)
-        return self.add(Event("timer.fired", self.at, key, str(due).encode()))
+        return self.add(Event("timer.fired", self.at, key, str(due).encode(), asked_seq))
 
     def close(self, ended: Ended) -> None:
         """End the run as its body ended."""

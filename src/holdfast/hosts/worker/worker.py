@@ -297,8 +297,8 @@ class Worker:
         """Return a machine for the run's workflow, not yet fed."""
         workflow = self.app.workflows[run.workflow]
         return Machine(
-            workflow.function, workflow.signature, ns=run.ns, run=run.id, generation=run.generation
-        )
+            workflow.function, workflow.signature, ns=run.ns, run=run.id
+        )  # without the generation: a retry draws the same lots as what it reuses did
 
     async def patiently(self, run: Run, after: int) -> Loaded | None:
         """Load a run, however long the store is away."""
