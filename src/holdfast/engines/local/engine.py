@@ -85,10 +85,12 @@ class LocalEngine:
             return run
         command = command._replace(owner=owner)
         writes = [dispatch.decide(command)]
-        if not host.lease.is_fresh:
+        renews = not host.lease.is_fresh
+        if renews:
             writes.insert(0, dispatch.decide(host.lease.command))
-            host.lease.note()
         outcomes = await self.store.write(writes)
+        if renews:
+            host.lease.note()
         run = dispatch.read(command, outcomes[-1])
         if outcomes[-1].applied:
             host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
