@@ -96,7 +96,7 @@ async def run_race(caller: Caller) -> None:
 # --- retry with a durable back-off
 
 
-@app.step(retry=hf.Retry(max_attempts=3, initial=8, factor=1.5, jitter=False))
+@app.step(retry=hf.Retry(max_attempts=3, initial=2, factor=4, jitter=False))
 async def flaky() -> int:
     effect(hf.attempt())
     if hf.attempt() < 3:

@@ -80,7 +80,10 @@ class Caller:
         """Have the run start nothing more."""
         engine = self._client.engine
         command = PauseRun(engine.ns, run, f"pause-{run}", engine.store.now())
-        await self._surely(lambda: engine.do(command))
+        try:
+            await self._surely(lambda: engine.do(command))
+        except RunClosed:
+            return
 
     async def resume(self, run: str) -> None:
         """Let a paused run go on; one that goes on already is left alone."""

@@ -244,9 +244,10 @@ class World:
         """Close what dead processes left in memory, with nobody left to see any effect."""
         for process in self._processes:
             process.is_dead = True
-            if process.worker is not None:
-                parked: dict[str, Session] = vars(process.worker)["_parked"]
-                for session in parked.values():
+            worker = process.worker
+            if worker is not None:
+                parked: dict[str, Session] = vars(worker)["_parked"]
+                for session in (*worker.sessions.values(), *parked.values()):
                     session.machine.close()
         self.loop.abandon()
 
