@@ -76,10 +76,13 @@ def say_failure(told: Told) -> None:
 
 
 def say_traceback(failure: Failure) -> None:
-    """Print the end of the traceback, from the user's own code on."""
+    """Print the end of the traceback, from the user's own code on, if that is more than a line."""
     found = frames(failure.traceback)
     first = next((number for number, frame in enumerate(found) if frame.is_own), len(found))
+    if len(found) - first < 2:
+        return
     lines = [line for frame in found[first:] for line in _lines(frame)]
+    STDOUT.say()
     for line in lines[-TAIL:]:
         STDOUT.say(STDOUT.dim(f"    {line}"))
 

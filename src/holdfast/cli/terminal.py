@@ -54,7 +54,7 @@ class Terminal:
 
     def style(self, text: str, **style: Any) -> str:
         """Return the text in colour, if there is colour here."""
-        return click.style(text, **style) if style and self.has_colour else text
+        return click.style(text, **style) if text and style and self.has_colour else text
 
     def dim(self, text: str) -> str:
         """Return what matters less."""
@@ -105,8 +105,11 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str
     header = [_fit(columns[p].title.upper(), widths[p], columns[p].right) for p in shown]
     lines = [STDOUT.dim(GAP.join(header).rstrip())]
     for row in rows:
-        cells = (_drawn(row[place], widths[place], columns[place].right) for place in shown)
-        lines.append(GAP.join(cells).rstrip())
+        cells = [_fit(row[place].text, widths[place], columns[place].right) for place in shown]
+        cells[-1] = cells[-1].rstrip()
+        styles = (row[place].style for place in shown)
+        drawn = (STDOUT.style(cell, **style) for cell, style in zip(cells, styles, strict=True))
+        lines.append(GAP.join(drawn).rstrip())
     return lines
 
 
@@ -130,10 +133,6 @@ def _width_of_column(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], 
 def _total(widths: Iterable[int]) -> int:
     sizes = list(widths)
     return sum(sizes) + len(GAP) * max(len(sizes) - 1, 0)
-
-
-def _drawn(cell: Cell, width: int, right: bool) -> str:
-    return STDOUT.style(_fit(cell.text, width, right), **cell.style)
 
 
 def _fit(text: str, width: int, right: bool) -> str:

@@ -73,8 +73,14 @@ def _begun(event: Event, before: int) -> int:
 def _name(event: Event) -> str:
     if event.kind == "cancel.requested":
         return "cancel"
-    plain = NUMBER.sub("", event.key)
-    return f"signal {plain}" if event.kind == "signal.received" else plain
+    if event.kind == "signal.received":
+        return f"signal {signal_in(event)}"
+    return NUMBER.sub("", event.key)
+
+
+def signal_in(event: Event) -> str:
+    """Return the name of the signal an event brought; its key is `name/id`."""
+    return event.key.partition("/")[0]
 
 
 def steps_in(events: Sequence[Event]) -> int:

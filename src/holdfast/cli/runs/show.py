@@ -14,6 +14,7 @@ from holdfast.cli.drawing import header, next_commands
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
+from holdfast.cli.timeline import signal_in
 from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Run
@@ -48,10 +49,10 @@ def command(door: Door, run: str, as_json: bool) -> None:
 
 
 def say_lines(events: Sequence[Event]) -> None:
-    """Print events for programs: number, time, kind, key, microseconds, payload."""
+    """Print events for programs: number, time, kind, key, microseconds, detail."""
     for event in events:
-        payload = compact(event.payload) if event.payload is not None else None
-        STDOUT.say(fields(event.seq, iso(event.at), event.kind, event.key, event.took, payload))
+        line = (event.seq, iso(event.at), event.kind, event.key, event.took, detail(event))
+        STDOUT.say(fields(*line))
 
 
 def _say(loaded: Loaded, now: int) -> None:
@@ -109,7 +110,7 @@ def what(event: Event) -> str:
     if event.kind == "step.retrying":
         return f"{key} attempt {fields_of(event.payload).get('attempt', '?')}"
     if event.kind == "signal.received":
-        return f"signal {key}"
+        return f"signal {clean(signal_in(event))}"
     if event.kind == "cancel.requested":
         return "cancel requested"
     if key:

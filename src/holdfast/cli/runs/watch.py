@@ -14,7 +14,7 @@ from holdfast.cli.drawing import frame, say_ending
 from holdfast.cli.runs.show import say_lines
 from holdfast.cli.terminal import STDOUT
 from holdfast.model.events import Event
-from holdfast.model.run import Run
+from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def _drawn_live(engine: LocalEngine, run: str) -> tuple[Run, list[Event]]:
     from rich.console import Console
     from rich.live import Live
 
-    view = _View((await engine.load(run, 1 << 62)).run)
+    view = _View(await engine.load(run))
     console = Console(
         file=STDOUT.stream, force_terminal=True, highlight=False, no_color=not STDOUT.has_colour
     )
@@ -89,9 +89,9 @@ async def _drawn_live(engine: LocalEngine, run: str) -> tuple[Run, list[Event]]:
 class _View:
     """What is on the screen."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.events: list[Event] = []
+    def __init__(self, loaded: Loaded) -> None:
+        self.run = loaded.run
+        self.events = list(loaded.events)
 
     async def read(self, engine: LocalEngine) -> None:
         """Take in each event as it comes, and the row beside it, until the run is closed."""
@@ -99,11 +99,15 @@ class _View:
 
         watching = asyncio.ensure_future(self._watch_row(engine))
         try:
-            async for event in engine.events(self.run.id, 0):
+            async for event in engine.events(self.run.id, self._last):
                 self.events.append(event)
             self.run = (await engine.load(self.run.id, 1 << 62)).run
         finally:
             watching.cancel()
+
+    @property
+    def _last(self) -> int:
+        return self.events[-1].seq if self.events else 0
 
     async def _watch_row(self, engine: LocalEngine) -> None:
         """Parking changes the row and leaves no event, so the row is read as well."""
