@@ -126,11 +126,12 @@ class LocalEngine:
     async def events(self, run: str, after: int) -> AsyncIterator[Event]:
         """Yield living events as they come, until the run is closed and all are told."""
         while True:
-            loaded = await self.load(run, after)
+            with self._hub.watch(run) as change:
+                loaded = await self.load(run, after)
+                if not loaded.events and loaded.run.status not in CLOSED:
+                    await change()
             for event in loaded.events:
                 after = event.seq
                 yield event
             if loaded.run.status in CLOSED and after >= loaded.run.seq:
                 return
-            if not loaded.events:
-                await self._hub.change(run)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreError
@@ -58,8 +59,9 @@ class Hub:
         """Return the event that closes the run, when it has come.
 
         `is_local` says that this process holds the run and will hear of its close in any case.
+        Otherwise the caller has just seen it open: what is remembered of it is of another time.
         """
-        if run in self._closed:
+        if is_local and run in self._closed:
             return self._closed[run]
         self.open()
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
@@ -72,16 +74,23 @@ class Hub:
         finally:
             _forget(self._closings, run, future)
 
-    async def change(self, run: str) -> None:
-        """Return when something of the run may have changed, within a second in any case."""
+    @contextmanager
+    def watch(self, run: str) -> Generator[Callable[[], Awaitable[None]]]:
+        """Give the wait for a change of the run since this was entered, a second at most.
+
+        Look at the run inside: a change between the look and the wait is not missed.
+        """
         self.open()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes.setdefault(run, []).append(future)
+
+        async def change() -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL):
+                    await future
+
         try:
-            async with asyncio.timeout(POLL):
-                await future
-        except TimeoutError:
-            return
+            yield change
         finally:
             _forget(self._changes, run, future)
 
@@ -89,12 +98,13 @@ class Hub:
         for notice in notices:
             if not notice.run:
                 self._look.set()
+                self._closed.clear()  # another process may have reopened any of them
                 for run in tuple(self._changes):
                     self._wake(run)
             elif notice.ns == self._ns:
                 if notice.event is not None:
                     self._settle(notice.run, notice.event)
-                elif notice.what == "moved":
+                else:
                     self._closed.pop(notice.run, None)
                 self._wake(notice.run)
 
