@@ -54,7 +54,7 @@ for late in ("importlib.metadata", "pydantic.type_adapter", "holdfast.hosts.work
 MODULE = "benchmarks.ours"
 DATABASE = "bench.db"
 TURN = 0.1  # seconds of ours, then of the raw limit
-WARM_UP = 200  # waiting runs before memory is first read
+WARM_UP = 1_000  # waiting runs before memory is first read: more than start at a time
 BATCH = 500  # waiting runs started at a time
 app = hf.App("bench")
 go = hf.Signal("go", int)

@@ -199,9 +199,7 @@ class RunHandle(Generic[R_co]):
         await self._engine.retry(self.id, self._engine.store.now())
 
     def _at(self, command: Any, **fields: Any) -> Any:
-        return command(
-            ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields
-        )
+        return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
 
     async def _schema(self) -> Schema[R_co]:
         if self._workflow is None:

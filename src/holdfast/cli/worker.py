@@ -62,6 +62,9 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.client import new_id
     from holdfast.hosts.worker import Worker
 
+    # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
+    for definition in (*app.workflows.values(), *app.steps.values()):
+        _ = definition.signature
     store = sqlite_of(url)
     await store.open()
     stopping = asyncio.Event()

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.machine.refusals import refuse_the_rest
 from holdfast.machine.spin import Handle, Spinner, running_loop
 from holdfast.machine.tasks import Coro, Task, refuse_as_completed, scope_for
-from holdfast.machine.timers import Callback, Timer
+from holdfast.machine.timers import NO_TIMERS, Callback, Timer, Timers
 from holdfast.model.durations import microseconds
 
 
@@ -80,6 +80,8 @@ class Loop(Spinner):
         if is_due:
             self._ready.append(timer)
         else:
+            if self.timers is NO_TIMERS:
+                self.timers = Timers()
             self.timers.add(timer)
         return timer
 

@@ -128,8 +128,11 @@ class Machine:
 
     def take_turn(self) -> Turn:
         """Return what changed since the last take: new asks, asks given up, and the end."""
-        turn = Turn([*self._fresh.values()], self._dropped, self.ended)
-        self._fresh, self._dropped = {}, []
+        turn = Turn([*self._fresh.values()], [], self.ended)
+        if self._fresh:
+            self._fresh = {}
+        if self._dropped:
+            turn.dropped, self._dropped = self._dropped, []
         return turn
 
     def next_timer(self) -> tuple[int, str] | None:

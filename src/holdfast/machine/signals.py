@@ -92,7 +92,11 @@ class Mailbox:
                 return found
             except HoldfastError as error:
                 self._warn(signal, letter, error)
-        waiter = _Waiter(signal, self._machine.loop.create_future())
+        loop = self._machine.loop
+        if loop.dead:
+            loop.refuse()
+        # Not by create_future, which looks at frames and so keeps them in memory.
+        waiter = _Waiter(signal, Future(loop=loop))
         self._waiters.setdefault(signal.name, []).append(waiter)
         try:
             value: T = await waiter.future

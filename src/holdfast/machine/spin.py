@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BodyStuck, MachineClosed
 from holdfast.machine.source import source_of
 from holdfast.machine.tasks import Coro, Scope, Task
-from holdfast.machine.timers import Callback, Timer, Timers
+from holdfast.machine.timers import NO_TIMERS, Callback, Timer
 
 if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
@@ -71,7 +71,7 @@ class Spinner(asyncio.AbstractEventLoop):
         self.machine = machine
         self.main: Task | None = None
         self.tasks: list[Task] = []
-        self.timers = Timers()
+        self.timers = NO_TIMERS
         self.start = 0
         self.dead = False
         self._ready: list[Handle | Timer] = []
@@ -148,7 +148,7 @@ class Spinner(asyncio.AbstractEventLoop):
     def forget(self) -> None:
         """Let go of everything, so that a closed machine is freed at once."""
         self.main, self.tasks, self._ready = None, [], []
-        self.timers = Timers()
+        self.timers = NO_TIMERS
         if hasattr(self, "machine"):
             del self.machine
 

@@ -107,3 +107,7 @@ class Timers:
 
     def __len__(self) -> int:
         return len(self._open)
+
+
+NO_TIMERS = Timers()
+"""What a body has before it opens its first; shared, so nothing is ever added to it."""

@@ -7,6 +7,8 @@ answers with an `Outcome`. Many writes may share one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from holdfast.model.events import Event
@@ -127,6 +129,8 @@ class Claim(NamedTuple):
     """How many runs that crashed their worker twice or more may be among them."""
     reaps: tuple[Reap, ...] = ()
     """Workers to take runs from first, in the same commit."""
+    eager: bool = False
+    """There was a hint that runs wait: try to take them without looking first."""
 
 
 class Claimed(NamedTuple):
@@ -142,6 +146,8 @@ class Claimed(NamedTuple):
     unregistered: tuple[str, ...] = ()
     """Workflows with claimable runs that this worker does not know."""
     next_wake_at: int | None = None
+    first_events: Mapping[str, Event] = MappingProxyType({})
+    """The history of those `runs` that have just been started and hold nothing else."""
     reaped: int = 0
     """How many runs were taken from workers in `reaps`."""
 

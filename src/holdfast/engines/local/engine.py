@@ -117,10 +117,6 @@ class LocalEngine:
     async def closing(self, run: str) -> Event:
         """Return the event that closed the run, when it has come. Raises `RunNotFound`."""
         is_local = self.host is not None and self.host.holds(run)
-        if not is_local:
-            loaded = await self.load(run)
-            if loaded.run.status in CLOSED:
-                return loaded.events[-1]
         return await self._hub.closing(run, is_local=is_local)
 
     async def events(self, run: str, after: int) -> AsyncIterator[Event]:

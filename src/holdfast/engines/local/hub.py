@@ -12,15 +12,18 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from holdfast.errors import StoreError
+from holdfast.errors import RunNotFound, StoreError
 from holdfast.model.events import Event
-from holdfast.model.status import CLOSED
+from holdfast.model.status import CLOSED, OPEN
 from holdfast.model.writes import Filter, Notice, Page
 from holdfast.ports.store import Store
 
 T = TypeVar("T")
 
 POLL = 1.0
+FEW = 8
+"""Up to so many runs are looked up one by one, in one read each."""
+
 REMEMBERED = 1_024
 """How many closings are kept for callers who ask right after."""
 
@@ -33,6 +36,7 @@ class Hub:
         self._closings: dict[str, list[asyncio.Future[Event]]] = {}
         self._changes: dict[str, list[asyncio.Future[None]]] = {}
         self._closed: OrderedDict[str, Event] = OrderedDict()
+        self._seen: dict[str, int] = {}
         self._unlisten: Callable[[], None] | None = None
         self._poller: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
@@ -73,6 +77,8 @@ class Hub:
             return await future
         finally:
             _forget(self._closings, run, future)
+            if run not in self._closings:
+                self._seen.pop(run, None)
 
     @contextmanager
     def watch(self, run: str) -> Generator[Callable[[], Awaitable[None]]]:
@@ -139,16 +145,31 @@ class Hub:
                 continue  # the next look is a second away
 
     async def _look_up(self, runs: tuple[str, ...]) -> None:
-        statuses = tuple(sorted(CLOSED))
+        if len(runs) > FEW:
+            runs = await self._closed_among(runs)
+        for run in runs:
+            loaded = await self._store.load(self._ns, run, self._seen.get(run, 0))
+            if loaded is None:
+                self._refuse(run)
+            elif loaded.run.status in CLOSED and loaded.events:
+                self._settle(run, loaded.events[-1])
+            else:
+                self._seen[run] = loaded.run.seq
+
+    async def _closed_among(self, runs: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those runs that are closed or do not exist, by one query for many."""
+        open_runs: set[str] = set()
         for start in range(0, len(runs), 500):
             some = runs[start : start + 500]
-            found = await self._store.find(
-                Filter(self._ns, statuses=statuses, ids=some), Page(limit=len(some))
-            )
-            for row in found:
-                loaded = await self._store.load(row.ns, row.id, row.seq - 1)
-                if loaded is not None and loaded.events:
-                    self._settle(row.id, loaded.events[-1])
+            statuses = tuple(sorted(OPEN))
+            filter = Filter(self._ns, statuses=statuses, ids=some)
+            open_runs.update(row.id for row in await self._store.find(filter, Page(limit=500)))
+        return tuple(run for run in runs if run not in open_runs)
+
+    def _refuse(self, run: str) -> None:
+        for future in self._closings.get(run, ()):
+            if not future.done():
+                future.set_exception(RunNotFound(run=run))
 
 
 def _forget(

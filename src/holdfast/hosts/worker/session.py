@@ -39,8 +39,8 @@ class Session:
 
     __slots__ = (
         "_born", "_call", "_look", "_mail", "_mail_came", "_must_read", "_reopened_at", "_results",
-        "_resumes", "_retries", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
-        "run", "running", "seq", "state",
+        "_resumes", "_retries", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq",
+        "last_at", "machine", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -80,6 +80,7 @@ class Session:
     def adopt(self, event: Event) -> None:
         """Begin with a run that was born in this process: its history is this one event."""
         self._born = event
+        self._mail_came = self.run.has_mail
 
     def mail_came(self) -> None:
         """Look into the inbox before the next commit."""
@@ -163,6 +164,10 @@ class Session:
                 self._feed_result(draft, result)
         if not self.paused:
             self._fire_timers(draft)
+        return self._take_turn()
+
+    def _take_turn(self) -> Turn:
+        machine = self.machine
         if machine.warnings:
             self._log_warnings()
         if machine.is_stuck():
@@ -297,7 +302,8 @@ class Session:
         self._new_machine()
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
-        self._mail, self._mail_came = loaded.mail, False
+        if born is None:
+            self._mail, self._mail_came = loaded.mail, False
         try:
             self._replay(loaded.events)
         except HoldfastError as error:

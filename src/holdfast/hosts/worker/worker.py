@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, cast
@@ -52,7 +51,7 @@ class Worker:
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
         self.sessions: dict[str, Session] = {}
         self.refusals = 0
-        self._parked: OrderedDict[str, Session] = OrderedDict()
+        self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
         self._warned: set[str] = set()
         self._strays: frozenset[str] = frozenset()
@@ -147,16 +146,17 @@ class Worker:
     async def _claim_for_life(self) -> None:
         delay = PATIENCE[0]
         while not self._stopping:
+            poked = self._poked.is_set()
             self._poked.clear()
             try:
-                wait = await self._claim()
+                wait = await self._claim(eager=poked)
                 delay = PATIENCE[0]
             except StoreError as error:
                 log.warning("cannot look for work: %s", error)
                 wait, delay = delay, min(delay * 2, PATIENCE[1])
             await self._until_poked(wait)
 
-    async def _claim(self) -> float:
+    async def _claim(self, *, eager: bool) -> float:
         """Take what can go on. Return how long to wait before looking again."""
         room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
         suspects = 1 - min(1, sum(s.run.strikes >= 2 for s in self.sessions.values()))
@@ -168,9 +168,10 @@ class Worker:
             limit=max(room, 0),
             lease=round(self.settings.lease * 1e6),
             suspects=suspects,
+            eager=eager,
         )
         claimed = await self.store.claim(claim)
-        self._take_all(claimed.runs)
+        self._take_all(claimed)
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
         self._warn_of(claimed.unregistered)
@@ -187,24 +188,26 @@ class Worker:
         again = await self.store.claim(
             claim._replace(limit=left, reaps=cast("tuple[Reap, ...]", reaps))
         )
-        self._take_all(again.runs)
+        self._take_all(again)
         if again.reaped:
             names = ", ".join(worker for worker, _ in claimed.dead)
             log.warning("worker %s is gone; %d of its runs can go on", names, again.reaped)
         return len(again.runs)
 
-    def _take_all(self, runs: Sequence[Run]) -> None:
-        for run in runs:
-            self._take(run)
-        if runs:
+    def _take_all(self, claimed: Claimed) -> None:
+        for run in claimed.runs:
+            self._take(run, claimed.first_events.get(run.id))
+        if claimed.runs:
             self._lease.note()
 
-    def _take(self, run: Run) -> None:
+    def _take(self, run: Run, first: Event | None = None) -> None:
         session = self._parked.pop(run.id, None)
-        if session is None:
-            session = Session(self, run)
-        else:
+        if session is not None:
             session.take_over(run)
+        else:
+            session = Session(self, run)
+            if first is not None:
+                session.adopt(first)
         self._hold(session)
 
     async def _take_strays(self, claimed: Claimed, before: Sequence[str]) -> None:
@@ -290,8 +293,7 @@ class Worker:
             self._evict()
 
     def _evict(self) -> None:
-        _, session = self._parked.popitem(last=False)
-        session.machine.close()
+        self._parked.pop(next(iter(self._parked))).machine.close()
 
     def new_machine(self, run: Run) -> Machine:
         """Return a machine for the run's workflow, not yet fed."""

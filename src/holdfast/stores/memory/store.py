@@ -63,7 +63,6 @@ class MemoryStore:
         with tables.transaction():
             reaped = sum(apply(tables, reap, now).total for reap in claim.reaps)
         mine = [run for run in tables.runs.values() if run.ns == claim.ns]
-        held = [run for run in mine if run.owner == claim.worker]
         queue = sorted(
             (run for run in mine if _is_queued(run)),
             key=lambda run: (run.wake_at or 0, run.id),
@@ -73,13 +72,18 @@ class MemoryStore:
         later = [run.wake_at for run in queue if run not in due and run.workflow in claim.workflows]
         with self._tables.transaction():
             taken = tuple(self._take(run, claim, now) for run in _choose(known, claim))
+        own = [run for run in tables.runs.values() if run.owner == claim.worker]
+        held = [run for run in own if run.ns == claim.ns]
         return Claimed(
             runs=taken,
             mail=tuple(run.id for run in held if run.has_mail),
-            held=frozenset(run.id for run in held) | {run.id for run in taken},
+            held=frozenset(run.id for run in held),
             dead=self._dead(claim.worker, now),
             unregistered=tuple(sorted({run.workflow for run in due} - set(claim.workflows))),
             next_wake_at=min((at for at in later if at is not None), default=None),
+            first_events={
+                run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
+            },
             reaped=reaped,
         )
 

@@ -50,6 +50,11 @@ def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]
     return [w for w in workers if connection.execute(SQL.is_owner, (w,)).fetchone()[0]]
 
 
+def first_event(connection: sqlite3.Connection, run: Run) -> Event:
+    """Return the event a run was started with."""
+    return Event._make(connection.execute(SQL.living_events, (run.ns, run.id, 0)).fetchone())
+
+
 def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run with its living events and unread messages, as of one moment."""
     connection.execute("BEGIN")

@@ -113,39 +113,15 @@ class SqliteStore:
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""
-        if claim.reaps:
-            return await self._claim_from(claim)
-        now = self.now()
-        seen = await self._read(lambda reads: reader.peek(reads, claim, now))
-        taken: tuple[Run, ...] = ()
-        if seen.claimable and claim.limit > 0:
-
-            def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
-                return take(connection, claim, now), []
-
-            taken, _ = await self._writer.submit(work)
-        return Claimed(
-            runs=taken,
-            mail=seen.mail,
-            held=seen.held | {run.id for run in taken},
-            dead=await self._dead(seen.others, now),
-            unregistered=seen.unregistered,
-            next_wake_at=seen.next_wake_at,
-        )
-
-    async def _claim_from(self, claim: Claim) -> Claimed:
-        """Take runs from dead workers and claim them, in one transaction."""
-
-        def work(connection: sqlite3.Connection, now: int) -> tuple[Claimed, list[Notice]]:
-            freed = [apply(connection, reap, now).total for reap in claim.reaps]
-            taken = take(connection, claim, now)
-            left = [Notice(what="ready")] if sum(freed) > len(taken) else []
-            return Claimed(runs=taken, reaped=sum(freed)), left
-
-        claimed: Claimed = (await self._writer.submit(work))[0]
+        if not (claim.eager or claim.reaps):
+            now = self.now()
+            seen = await self._read(lambda reads: reader.peek(reads, claim, now))
+            if not seen.claimable or claim.limit <= 0:
+                return await self._claimed(seen, Claimed())
+        found: tuple[reader.Peek, Claimed] = (await self._writer.submit(_taker(claim)))[0]
         for reap in claim.reaps:
             self._street.bury(reap.worker)
-        return claimed
+        return await self._claimed(*found)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
@@ -186,14 +162,22 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
 
-    async def _dead(
-        self, others: tuple[tuple[str, int], ...], now: int
-    ) -> tuple[tuple[str, bool], ...]:
-        dead = {name: True for name, _ in others if self._street.is_dead(name)}
-        expired = [name for name, lease in others if lease <= now and name not in dead]
-        # A worker that holds nothing does not renew: only holders are missed.
-        holders = await self._read(lambda reads: reader.holders(reads, expired))
-        return tuple({**dead, **dict.fromkeys(holders, False)}.items())
+    async def _claimed(self, seen: reader.Peek, taken: Claimed) -> Claimed:
+        """Add what was seen in the queue, and who is gone, to what was taken."""
+        now = self.now()
+        dead = {name: True for name, _ in seen.others if self._street.is_dead(name)}
+        expired = [name for name, lease in seen.others if lease <= now and name not in dead]
+        if expired:
+            # A worker that holds nothing does not renew: only holders are missed.
+            holders = await self._read(lambda reads: reader.holders(reads, expired))
+            dead.update(dict.fromkeys(holders, False))
+        return taken._replace(
+            mail=seen.mail,
+            held=seen.held,
+            dead=tuple(dead.items()),
+            unregistered=seen.unregistered,
+            next_wake_at=seen.next_wake_at,
+        )
 
     def _hang(self, hear: Hear, worker: str) -> Doorbell:
         kind = WORKER if worker else CLIENT
@@ -228,6 +212,20 @@ class SqliteStore:
             return
         for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
         self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))
+
+
+def _taker(claim: Claim) -> Callable[[sqlite3.Connection, int], Any]:
+    """Return the work of a claim: reap, take, and look at what is left, as of one moment."""
+
+    def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+        reaped = sum(apply(connection, reap, now).total for reap in claim.reaps)
+        taken = take(connection, claim, now) if claim.limit > 0 else ()
+        seen = reader.peek(connection, claim, now)
+        left = [Notice(what="ready")] if reaped and seen.claimable else []
+        fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
+        return (seen, Claimed(runs=taken, first_events=fresh, reaped=reaped)), left
+
+    return work
 
 
 def _mark_clock(connection: sqlite3.Connection, now: int) -> tuple[None, list[Notice]]:

@@ -164,12 +164,13 @@ class Writer:
     @contextmanager
     def _transaction(self) -> Generator[None]:
         self._begin()
+        before = self._connection.total_changes
         try:
             yield
         except BaseException:
             self._connection.execute("ROLLBACK")
             raise
-        self.transactions += 1
+        self.transactions += self._connection.total_changes > before
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
