@@ -108,7 +108,7 @@ class Demo:
         self.claim(
             going - ready < 1,
             f"it went on {going - ready:.2f} s after it was up, {going - killed:.2f} s after the "
-            f"kill: a dead process is known at once, its 30 s lease is not waited for",
+            f"kill; the dead worker's lease had 29 s to go",
         )
         after = self.executions()
         kept = all(after[step] == before[step] for step in ("reserve", "charge"))

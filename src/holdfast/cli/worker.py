@@ -20,7 +20,7 @@ from holdfast.cli.words import count
 if TYPE_CHECKING:
     import asyncio
 
-    from holdfast.app import App
+    from holdfast.app import App, Definition
     from holdfast.model.settings import Settings
 
 INTERRUPTED = 130
@@ -63,7 +63,8 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.hosts.worker import Worker
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
-    for definition in (*app.workflows.values(), *app.steps.values()):
+    definitions: list[Definition] = [*app.workflows.values(), *app.steps.values()]
+    for definition in definitions:
         _ = definition.signature
     store = sqlite_of(url)
     await store.open()

@@ -1,0 +1,124 @@
+"""`holdfast run`: finding the app, reading the input, starting the run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SAMPLE, Type
+
+
+def started(typed: Type, *words: str) -> object:
+    """Start a run and return the input that was stored."""
+    result = typed("run", *words, "--app", SAMPLE)
+    assert result.exit_code == 0, result.output
+    id = result.stdout.strip()
+    assert result.stdout == f"{id}\n"
+    return json.loads(typed("runs", "show", id, "--json").stdout)["history"][0]["payload"]
+
+
+class TestInput:
+    @pytest.mark.parametrize(
+        ("words", "stored"),
+        [
+            (("greet", "-i", "name=Ada"), {"name": "Ada", "times": 1}),
+            (("greet", "-i", "name=Ada", "-i", "times=3"), {"name": "Ada", "times": 3}),
+            (("greet", "-i", '{"name": "a=b"}'), {"name": "a=b", "times": 1}),
+            (("buy", "-i", '{"item": "lamp"}'), {"order": {"item": "lamp", "cents": 100}}),
+            (("buy", "-i", "item=lamp", "-i", "cents=5"), {"order": {"item": "lamp", "cents": 5}}),
+            (("buy", "-i", 'order={"item": "x"}'), {"order": {"item": "x", "cents": 100}}),
+            (("fails", "-i", '"luck"'), {"text": "luck"}),
+            (("waits",), {}),
+        ],
+    )
+    def test_it_may_be_json_or_pairs(
+        self, typed: Type, words: tuple[str, ...], stored: object
+    ) -> None:
+        assert started(typed, *words) == stored
+
+    def test_it_may_be_a_file(self, typed: Type, tmp_path: Path) -> None:
+        file = tmp_path / "order.json"
+        file.write_text('{"item": "lamp", "cents": 7}')
+        assert started(typed, "buy", "-i", f"@{file}") == {"order": {"item": "lamp", "cents": 7}}
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("greet",), "misses name"),
+            (("greet", "-i", "nick=Ada"), "does not fit. It takes: name, times"),
+            (("greet", "-i", "Ada"), "is no JSON"),
+            (("greet", "-i", "name=Ada", "-i", "times=often"), "times"),
+            (("greet", "-i", "name=Ada", "-i", "3"), "is no name=value"),
+            (("buy", "-i", "@nowhere.json"), "Cannot read 'nowhere.json'"),
+            (("waits", "-i", "3"), "It takes: nothing"),
+        ],
+    )
+    def test_what_does_not_fit_is_said(
+        self, typed: Type, words: tuple[str, ...], message: str
+    ) -> None:
+        result = typed("run", *words, "--app", SAMPLE)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+
+class TestStart:
+    def test_the_key_makes_a_second_start_harmless(self, typed: Type) -> None:
+        words = ("run", "greet", "-i", "name=Ada", "--key", "g1", "--app", SAMPLE)
+        assert typed(*words).stdout == typed(*words).stdout == "g1\n"
+        other = typed("run", "greet", "-i", "name=Bob", "--key", "g1", "--app", SAMPLE)
+        assert other.exit_code == 2
+        assert "exists with another input" in other.stderr
+
+    def test_a_person_is_told_what_comes_next(self, typed: Type) -> None:
+        words = ("run", "greet", "-i", "name=Ada", "--key", "g1", "--app", SAMPLE)
+        text = typed(*words, person=True).stdout
+        assert text.startswith("○ pending  greet g1")
+        assert "no worker is listening yet" in text
+        assert "holdfast runs watch g1" in text
+
+    def test_an_unknown_workflow_is_exit_code_3(self, typed: Type) -> None:
+        result = typed("run", "grete", "--app", SAMPLE)
+        assert result.exit_code == 3
+        assert "Registered: buy, fails, greet" in result.stderr
+
+
+class TestApp:
+    @pytest.mark.parametrize("name", [f"{SAMPLE}:app", "tests.cli.sample:app", "tests.cli.sample"])
+    def test_it_may_be_a_module_or_a_file(self, typed: Type, name: str) -> None:
+        assert typed("run", "waits", "--key", "w", "--app", name).stdout == "w\n"
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "No app in"),
+            ("import holdfast as hf\na, b = hf.App('a'), hf.App('b')", "Several apps in"),
+            ("import holdfast as hf\n1 / 0", "line 2, in <module>\n    1 / 0"),
+            ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ],
+    )
+    def test_a_file_without_one_is_said(
+        self, typed: Type, tmp_path: Path, text: str, message: str
+    ) -> None:
+        (tmp_path / "broken_app.py").write_text(text)
+        result = typed("run", "waits", "--app", str(tmp_path / "broken_app.py"))
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "holdfast/cli" not in result.stderr
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("no/such.py", "There is no file 'no/such.py'"),
+            ("no_such_module:app", "No module named 'no_such_module' from here"),
+            (f"{SAMPLE}:nothing", "No app 'nothing' in sample: it is not there"),
+            (f"{SAMPLE}:shout", "No app 'shout' in sample: it is <step shout>"),
+        ],
+    )
+    def test_a_wrong_name_is_said(self, typed: Type, name: str, message: str) -> None:
+        result = typed("run", "waits", "--app", name)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+    def test_none_is_a_usage_error(self, typed: Type) -> None:
+        assert typed("run", "waits").exit_code == 2

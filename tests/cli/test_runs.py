@@ -1,0 +1,249 @@
+"""`holdfast runs`: what a person sees, what a program gets."""
+
+import json
+import re
+
+import pytest
+
+from tests.cli.conftest import Type
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.usefixtures("full")
+class TestList:
+    def test_a_program_gets_fields_and_nothing_else(self, typed: Type) -> None:
+        rows = [line.split("\t") for line in typed("runs", "list").stdout.splitlines()]
+        by_id = {row[2]: row for row in rows}
+        assert len(rows) == 9
+        assert {len(row) for row in rows} == {7}
+        assert by_id["completed"][:2] == ["completed", "greet"]
+        assert by_id["waiting"][6] == "signal go"
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:.]+Z", by_id["failed"][4])
+
+    def test_a_person_gets_aligned_columns_icons_and_the_next_command(self, typed: Type) -> None:
+        lines = typed("runs", "list", "--limit", "3", person=True).stdout.splitlines()
+        assert re.match(r"STATUS +WORKFLOW +RUN +STARTED +DURATION +EVENTS", lines[0])
+        column = lines[0].index("RUN")
+        assert [line[column:].split()[0] for line in lines[1:4]] == [
+            "quarantined", "pending", "blocked",
+        ]  # fmt: skip
+        assert lines[2].startswith("○ pending")
+        assert re.match(r"3 runs · more: holdfast runs list --after \d+:blocked · open:", lines[4])
+        assert all(len(line) <= 112 for line in lines[:4])
+
+    def test_a_narrow_terminal_loses_columns_not_ids(
+        self, typed: Type, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
+        lines = typed("runs", "list", person=True).stdout.splitlines()
+        assert "DURATION" not in lines[0]
+        assert any("quarantined" in line.split() for line in lines[1:])
+        assert all(len(line) <= 40 for line in lines[:-1])
+
+    def test_colour_only_where_it_is_wanted(self, typed: Type) -> None:
+        assert "\x1b[31m✗ failed" in typed("runs", "list", person=True, colour=True).output
+        assert "\x1b" not in typed("runs", "list", person=True).output
+        assert "\x1b" not in typed("runs", "list", colour=True).output
+
+    def test_filters_and_pages(self, typed: Type) -> None:
+        failed = typed("runs", "list", "--status", "failed", "--status", "blocked", "--jsonl")
+        assert [json.loads(line)["id"] for line in failed.stdout.splitlines()] == [
+            "blocked", "failed",
+        ]  # fmt: skip
+        greets = json.loads(typed("runs", "list", "--workflow", "greet", "--json=id").stdout)
+        assert greets == [{"id": "quarantined"}, {"id": "pending"}, {"id": "completed"}]
+        seen: list[str] = []
+        page = typed("runs", "list", "--limit", "4")
+        while True:
+            seen += [line.split("\t")[2] for line in page.stdout.splitlines()]
+            more = re.search(r"--after (\S+)", page.stderr)
+            if more is None:
+                break
+            page = typed("runs", "list", "--limit", "4", "--after", more[1])
+        assert len(seen) == len(set(seen)) == 9
+
+    def test_json_holds_the_whole_row(self, typed: Type) -> None:
+        rows = json.loads(typed("runs", "list", "--json").stdout)
+        row = next(row for row in rows if row["id"] == "due")
+        assert row["status"] == "waiting"
+        assert row["wake_at"] > row["created_at"]
+        assert row["closed_at"] is None
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("--json=id,colour",), "no field 'colour'"),
+            (("--after", "yesterday"), "is not a cursor"),
+            (("--status", "lost"), "is not one of"),
+        ],
+    )
+    def test_wrong_options_are_usage_errors(
+        self, typed: Type, words: tuple[str, ...], message: str
+    ) -> None:
+        result = typed("runs", "list", *words)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+@pytest.mark.usefixtures("full")
+class TestShow:
+    def test_a_person_sees_every_event_and_the_own_line_that_failed(self, typed: Type) -> None:
+        text = typed("runs", "show", "failed", person=True).stdout
+        assert re.search(r"^✗ failed  fails failed   .* · 2 steps$", text, re.M)
+        assert 'input     {"text": "luck"}' in text
+        assert re.search(r"3 .* ↻ explode#1 attempt 1 .* ValueError: no luck.* · again after", text)
+        assert re.search(r"4 .* ✗ explode#1 .* \(2 attempts\)", text)
+        assert re.search(r"^  explode#1  after 2 attempts, ValueError: no luck", text, re.M)
+        assert re.search(r"sample\.py:\d+ in explode     raise ValueError", text)
+        assert "Next: holdfast runs retry failed  from the failed step" in text
+        assert "hosts/worker" not in text
+
+    def test_what_an_error_holds_cannot_reach_the_terminal(self, typed: Type) -> None:
+        for person in (False, True):
+            assert "\x1b" not in typed("runs", "show", "failed", person=person).output
+
+    def test_a_program_gets_the_history(self, typed: Type) -> None:
+        shown = json.loads(typed("runs", "show", "completed", "--json").stdout)
+        assert [event["kind"] for event in shown["history"]] == [
+            "run.started", "step.completed", "step.completed", "run.completed",
+        ]  # fmt: skip
+        assert shown["history"][-1]["payload"] == "ADA ADA"
+        lines = typed("runs", "show", "completed").stdout.splitlines()
+        assert lines[1].split("\t")[2:4] == ["step.completed", "shout#1"]
+
+    def test_ids_may_be_short(self, typed: Type) -> None:
+        assert typed("runs", "show", "comp", "--json").exit_code == 0
+        assert json.loads(typed("runs", "show", "@last", "--json").stdout)["id"] == "quarantined"
+        assert json.loads(typed("runs", "show", "@failed", "--json").stdout)["id"] == "failed"
+        several = typed("runs", "show", "p")
+        assert several.exit_code == 2
+        assert "'p' is the beginning of several runs:\n  pending\n  paused" in several.stderr
+
+    def test_a_run_that_is_not_there_is_exit_code_3(self, typed: Type) -> None:
+        result = typed("runs", "show", "nobody")
+        assert result.exit_code == 3
+        assert "No run 'nobody'" in result.stderr
+        assert result.stdout == ""
+
+
+WHY = {
+    "completed": ("closed", "It completed", "holdfast runs result completed"),
+    "failed": ("closed", "It failed", "holdfast runs retry failed"),
+    "terminated": ("closed", "It was terminated", "holdfast runs show terminated"),
+    "waiting": ("waiting", "It waits for signal go", "holdfast runs signal waiting go -d JSON"),
+    "due": ("due", "It waits for signal go, but not beyond", "holdfast runs signal due go -d JSON"),
+    "paused": ("paused", "It was paused", "holdfast runs resume paused"),
+    "blocked": ("blocked", "It is blocked: HF502", "holdfast runs retry blocked"),
+    "quarantined": ("quarantined", "five workers died of it", "holdfast runs retry quarantined"),
+    "pending": ("claimable", "No worker is listening", "holdfast worker APP --store"),
+}
+
+
+@pytest.mark.usefixtures("full")
+class TestWhy:
+    def test_every_bucket_is_told_with_the_next_command(self, typed: Type) -> None:
+        for run, (bucket, words, command) in WHY.items():
+            told = json.loads(typed("runs", "why", run, "--json").stdout)
+            assert told["bucket"] == bucket
+            assert words in " ".join(told["why"])
+            assert told["next"][0].startswith(command)
+
+    def test_a_person_and_a_program_read_the_same(self, typed: Type) -> None:
+        text = typed("runs", "why", "paused", person=True).stdout
+        assert "  It was paused" in text
+        assert ": lunch." in text
+        assert "Next: holdfast runs resume paused  let it go on" in text
+        lines = typed("runs", "why", "waiting").stdout.splitlines()
+        assert lines[0].startswith("waiting\tIt waits for signal go")
+        assert lines[1] == "next\tholdfast runs signal waiting go -d JSON"
+
+
+@pytest.mark.usefixtures("full")
+class TestVerbs:
+    def test_a_verb_prints_the_id_and_says_the_rest_on_stderr(self, typed: Type) -> None:
+        result = typed("runs", "cancel", "wait", "--reason", "too late")
+        assert (result.exit_code, result.stdout) == (0, "waiting\n")
+        assert result.stderr == "waiting is asked to stop\n"
+        assert "was asked to stop already" in typed("runs", "cancel", "waiting").stderr
+        assert "A cancel is on its way" in typed("runs", "why", "waiting").stdout
+
+    def test_each_moves_the_run(self, typed: Type) -> None:
+        def status(run: str) -> str:
+            return str(json.loads(typed("runs", "show", run, "--json").stdout)["status"])
+
+        assert typed("runs", "resume", "paused").exit_code == 0
+        assert status("paused") == "pending"
+        assert typed("runs", "retry", "failed").exit_code == 0
+        assert status("failed") == "pending"
+        assert typed("runs", "terminate", "due", "--reason", "enough").exit_code == 0
+        assert status("due") == "terminated"
+        assert typed("runs", "pause", "pending").exit_code == 0
+        assert "1 message waiting" in typed("runs", "why", "pending").stdout
+
+    def test_a_signal_with_an_id_is_taken_once(self, typed: Type) -> None:
+        words = ("runs", "signal", "waiting", "go", "-d", '"now"', "--id", "s1")
+        assert "signal go is stored" in typed(*words).stderr
+        assert "was there already" in typed(*words).stderr
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("signal", "waiting", "go", "-d", "now"), "is no JSON"),
+            (("signal", "completed", "go"), "is completed and takes no more messages"),
+            (("resume", "waiting"), "Cannot resume run 'waiting': it is waiting"),
+            (("retry", "completed"), "Cannot retry run 'completed'"),
+        ],
+    )
+    def test_what_cannot_be_done_is_said_without_a_traceback(
+        self, typed: Type, words: tuple[str, ...], message: str
+    ) -> None:
+        result = typed("runs", *words)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.usefixtures("full")
+class TestResult:
+    def test_the_value_is_json(self, typed: Type) -> None:
+        assert typed("runs", "result", "completed").stdout == '"ADA ADA"\n'
+
+    def test_a_failed_run_is_exit_code_1(self, typed: Type) -> None:
+        result = typed("runs", "result", "failed")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "Run 'failed' failed with StepFailed" in result.stderr
+        assert typed("runs", "result", "terminated").exit_code == 1
+
+    def test_an_open_run_has_none_yet(self, typed: Type) -> None:
+        result = typed("runs", "result", "waiting")
+        assert result.exit_code == 2
+        assert "has no result yet" in result.stderr
+
+    def test_a_blocked_run_is_not_waited_for(self, typed: Type) -> None:
+        result = typed("runs", "result", "blocked", "--wait")
+        assert result.exit_code == 1
+        assert "is blocked: HF502" in result.stderr
+
+
+@pytest.mark.usefixtures("full")
+class TestWatch:
+    def test_a_program_gets_a_line_for_each_event(self, typed: Type) -> None:
+        result = typed("runs", "watch", "failed", "--jsonl", "--exit-status")
+        kinds = [json.loads(line)["kind"] for line in result.stdout.splitlines()]
+        assert kinds[-2:] == ["step.failed", "run.failed"]
+        assert result.exit_code == 1
+        assert len(typed("runs", "watch", "completed", "--exit-status").stdout.splitlines()) == 4
+
+    def test_a_person_sees_bars_and_what_went_wrong(self, typed: Type) -> None:
+        result = typed("runs", "watch", "failed", person=True)
+        text = ANSI.sub("", result.stdout)
+        assert re.search(r"✓ shout +━+ +\S+ ms", text)
+        assert re.search(r"✗ explode +━+ +\d+ ms  1 retry", text)
+        assert "explode#1  after 2 attempts, ValueError: no luck" in text
+        assert "Next: holdfast runs retry failed" in text
+        assert result.exit_code == 0
+
+    def test_calls_of_one_step_share_a_bar(self, typed: Type) -> None:
+        text = ANSI.sub("", typed("runs", "watch", "completed", person=True).stdout)
+        assert re.search(r"✓ shout \u00d72 +━+", text)

@@ -1,0 +1,96 @@
+"""`holdfast doctor`, `holdfast db`, and what happens when the store is not what was meant."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Type
+
+
+@pytest.mark.usefixtures("full")
+class TestDoctor:
+    def test_a_sound_store_is_exit_code_0(self, typed: Type) -> None:
+        told = json.loads(typed("doctor", "--json").stdout)
+        assert told["violations"] == []
+        assert told["store"]["journal_mode"] == "wal"
+        assert told["store"]["synchronous"] == 2
+        assert told["statuses"]["waiting"] == 2
+        assert told["buckets"] == {
+            "blocked": 1, "claimable": 1, "closed": 3, "due": 1, "paused": 1, "quarantined": 1,
+            "waiting": 1,
+        }  # fmt: skip
+        text = typed("doctor", person=True).stdout
+        assert "✓ I8  each run is in exactly one bucket" in text
+        assert "No worker is listening" in text
+        assert typed("doctor").exit_code == 0
+
+    def test_a_broken_invariant_is_exit_code_1(self, typed: Type, tmp_path: Path) -> None:
+        with closing(sqlite3.connect(tmp_path / "sample.db")) as connection, connection:
+            connection.execute("DELETE FROM events WHERE run = 'completed' AND seq = 2")
+        result = typed("doctor", person=True)
+        assert result.exit_code == 1
+        assert "✗ I1" in result.stdout
+        assert "completed" in result.stdout
+        found = json.loads(typed("doctor", "--json").stdout)["violations"]
+        assert "I1" in {violation["invariant"] for violation in found}
+        assert "violation\tI1\t" in typed("doctor").stdout
+
+
+class TestDb:
+    def test_migrate_makes_the_file_and_status_changes_nothing(
+        self, typed: Type, tmp_path: Path
+    ) -> None:
+        assert typed("db", "status").exit_code == 5
+        assert not (tmp_path / "sample.db").exists()
+        assert "from version 0 to 1" in typed("db", "migrate").stdout
+        assert "is at version 1" in typed("db", "migrate").stdout
+        facts = json.loads(typed("db", "status", "--json").stdout)
+        assert facts["schema"] == facts["schema_of_release"] == 1
+
+    @pytest.mark.usefixtures("full")
+    def test_a_backup_holds_every_run(self, typed: Type, tmp_path: Path) -> None:
+        file = tmp_path / "copy.db"
+        assert typed("db", "backup", str(file)).exit_code == 0
+        rows = typed("runs", "list", "--json", "--store", f"sqlite:///{file}").stdout
+        assert rows == typed("runs", "list", "--json").stdout
+        assert "exists already" in typed("db", "backup", str(file)).stderr
+        nowhere = typed("db", "backup", str(tmp_path / "no" / "copy.db"))
+        assert nowhere.exit_code == 5
+
+
+@pytest.mark.parametrize("words", [("runs", "list"), ("runs", "show", "x"), ("doctor",)])
+def test_reading_makes_no_database(typed: Type, tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = typed(*words)
+    assert result.exit_code == 5
+    assert "There is no database at" in result.stderr
+    assert "holdfast db migrate" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "message"),
+    [
+        ("memory://", 2, "lives and dies with the process"),
+        ("oracle://here", 5, "Unknown store"),
+        ("sqlite:///{}/no/such.db", 5, "There is no database at"),
+        ("sqlite:///{}/text.db", 5, "is not a usable SQLite database"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_said(
+    typed: Type, tmp_path: Path, url: str, code: int, message: str
+) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but a text of some length\n" * 99)
+    result = typed("runs", "list", "--store", url.format(tmp_path))
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_an_empty_store_says_how_to_fill_it(typed: Type) -> None:
+    typed("db", "migrate")
+    assert "Start one: holdfast run" in typed("runs", "list", person=True).stdout
+    assert typed("runs", "list").stdout == ""
+    assert typed("runs", "list", "--json").stdout == "[]\n"
+    assert typed("runs", "show", "@last").exit_code == 3
