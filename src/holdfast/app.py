@@ -129,7 +129,7 @@ class App:
         With `worker=True` this process also runs the workflows while the block is open.
         """
         # Imported late: defining an app must not load stores and hosts.
-        from holdfast.client import open_client
+        from holdfast.compose import open_client
 
         return open_client(self, url, worker=worker, settings=settings)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 from uuid import UUID
 
 from holdfast.app import App
-from holdfast.compose import store_of
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import (
     InvalidName,
@@ -33,10 +31,8 @@ from holdfast.model.commands import (
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Loaded, Run
-from holdfast.model.settings import Settings
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
-from holdfast.ports.store import Store
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -210,29 +206,6 @@ class RunHandle(Generic[R_co]):
                 raise UnknownWorkflow(name=name, known=known)
             self._workflow = found
         return self._workflow.signature.result
-
-
-@asynccontextmanager
-async def open_client(
-    app: App, url: str | Store, *, worker: bool = True, settings: Settings | None = None
-) -> AsyncIterator[Client]:
-    """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
-    store = store_of(url) if isinstance(url, str) else url
-    async with AsyncExitStack() as stack:
-        await store.open()
-        stack.push_async_callback(store.close)
-        host = None
-        if worker:
-            # Imported late: a pure client needs no worker.
-            from holdfast.hosts.worker import Worker
-
-            host = Worker(app, store, id=new_id(store.now()), settings=settings)
-        engine = LocalEngine(store, app.namespace, host)
-        engine.open()
-        stack.push_async_callback(engine.close)
-        if host is not None:
-            await stack.enter_async_context(host)
-        yield Client(app, engine)
 
 
 def new_id(now: int) -> str:

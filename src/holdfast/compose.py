@@ -1,14 +1,43 @@
-"""Wiring: the one place that knows which store a URL means."""
+"""Wiring: the one place that knows which store a URL means and what a client is made of."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from holdfast.app import App
+from holdfast.client import Client, new_id
+from holdfast.engines.local import LocalEngine
 from holdfast.errors import StoreSettings
+from holdfast.model.settings import Settings
 from holdfast.ports.store import Store
 
 EXAMPLES = "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute) or memory://"
+
+
+@asynccontextmanager
+async def open_client(
+    app: App, url: str | Store, *, worker: bool = True, settings: Settings | None = None
+) -> AsyncIterator[Client]:
+    """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
+    store = store_of(url) if isinstance(url, str) else url
+    async with AsyncExitStack() as stack:
+        await store.open()
+        stack.push_async_callback(store.close)
+        host = None
+        if worker:
+            # Imported late: a pure client needs no worker.
+            from holdfast.hosts.worker import Worker
+
+            host = Worker(app, store, id=new_id(store.now()), settings=settings)
+        engine = LocalEngine(store, app.namespace, host)
+        engine.open()
+        stack.push_async_callback(engine.close)
+        if host is not None:
+            await stack.enter_async_context(host)
+        yield Client(app, engine)
 
 
 def store_of(url: str) -> Store:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import holdfast as hf
-from holdfast.client import open_client
+from holdfast.compose import open_client
 from holdfast.engines.local import LocalEngine
 from holdfast.hosts.worker import Worker
 from holdfast.model.run import Loaded

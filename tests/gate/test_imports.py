@@ -36,7 +36,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "codecs": FACTS | {"ports"},
     "ai": FACTS | {"machine", "ports"},
     "app": MIDDLE,
-    "client": FACTS | {"ports", "fronts", "engines", "app"},
+    "client": FACTS | {"machine", "ports", "fronts", "engines", "app"},
     "hosts": MIDDLE | {"app"},
     "compose": MIDDLE | {"app", "client", "hosts"},
     "server": OUTER - {"server"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 
 from holdfast.errors import InvalidDuration
@@ -18,6 +17,6 @@ def microseconds(value: Duration, *, field: str) -> int:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise InvalidDuration(field=field, value=value)
-    if math.isnan(seconds) or seconds < 0 or seconds * 1_000_000 > LONGEST:
+    if not 0 <= seconds <= LONGEST / 1_000_000:
         raise InvalidDuration(field=field, value=value)
     return round(seconds * 1_000_000)

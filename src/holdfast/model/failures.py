@@ -10,6 +10,7 @@ from holdfast.model.events import Failure
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
+EMPTY = Failure(type="", message="")
 
 
 def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) -> Failure:
@@ -36,10 +37,10 @@ def encode_failure(failure: Failure) -> bytes:
 def decode_failure(payload: bytes | None) -> Failure:
     """Return what `encode_failure` was given."""
     if not payload:
-        return Failure(type="", message="")
+        return EMPTY
     fields = cast("dict[str, Any]", json.loads(payload))
     fields["cause"] = tuple(fields.get("cause", ()))
-    return Failure(**{"type": "", "message": "", **fields})
+    return EMPTY._replace(**fields)
 
 
 def _printable(text: str) -> str:
