@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,7 +20,7 @@ EXAMPLES = "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute) or
 @asynccontextmanager
 async def open_client(
     app: App, url: str | Store, *, worker: bool = True, settings: Settings | None = None
-) -> AsyncIterator[Client]:
+) -> AsyncGenerator[Client]:
     """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
     store = store_of(url) if isinstance(url, str) else url
     async with AsyncExitStack() as stack:

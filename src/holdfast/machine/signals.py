@@ -17,21 +17,20 @@ if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 NAME_LIMIT = 255
 
 
-class Signal(Generic[T_co]):
+class Signal(Generic[T]):
     """The name of a message and the type of what it carries."""
 
     __slots__ = ("name", "schema", "type")
 
-    def __init__(self, name: str, type: type[T_co]) -> None:
+    def __init__(self, name: str, type: type[T]) -> None:
         problem = _problem(name)
         if problem:
             raise InvalidName(field="signal name", value=str(name), problem=problem)
         self.name, self.type = name, type
-        self.schema: Schema[Any] = Schema.of(type)
+        self.schema: Schema[T] = Schema.of(type)
 
     def __repr__(self) -> str:
         return f"Signal({self.name!r}, {getattr(self.type, '__name__', self.type)})"
@@ -88,8 +87,7 @@ class Mailbox:
         """Return what the next signal of that name carries."""
         for letter in self._take_kept(signal.name):
             try:
-                found: T = signal.schema.decode(letter.payload, where=_where(signal))
-                return found
+                return signal.schema.decode(letter.payload, where=_where(signal))
             except HoldfastError as error:
                 self._warn(signal, letter, error)
         loop = self._machine.loop

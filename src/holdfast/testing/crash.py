@@ -21,18 +21,21 @@ from holdfast.testing.loop import LIFE, Life
 
 T = TypeVar("T")
 
-Flavour = Literal["before", "after", "happened", "lost", "away", "stall", "freeze"]
-"""`before`, `after`: the process dies. `happened`, `lost`: the outcome of a write is unknown, and
-it did or did not happen. `away`: a read finds no store. `stall`, `freeze`: the process stands still
-before the call, for less or for more than a lease."""
+Flavour = Literal[
+    "before", "after", "sent", "unheard", "happened", "lost", "away", "stall", "freeze"
+]
+"""`before`, `after`: the process dies at that instant. `sent`, `unheard`: it dies while a write, or
+the reply to it, is on its way, having gone on with other things meanwhile. `happened`, `lost`: the
+outcome of a write is unknown, and it did or did not happen. `away`: a read finds no store. `stall`,
+`freeze`: the process stands still before the call, for less or for more than a lease."""
 
 FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "open": ("before", "after", "away"),
     "close": ("before", "after", "away"),
     # It writes nothing and waits for nothing: after it is the same as before it.
     "now": ("before",),
-    "write": ("before", "after", "happened", "lost"),
-    "claim": ("before", "after", "happened", "lost"),
+    "write": ("before", "after", "sent", "unheard", "happened", "lost"),
+    "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
     "load": ("before", "after", "away"),
     "find": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
@@ -42,6 +45,8 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
 
 STANDSTILL: Mapping[Flavour, float] = {"stall": 3.0, "freeze": 45.0}
 """How long a process stands still, in seconds."""
+ON_ITS_WAY = 0.5
+"""How long a write, or the reply to it, is on its way before the process dies, in seconds."""
 
 
 class Killed(BaseException):
@@ -135,20 +140,36 @@ class CrashStore:
 
     async def _call(self, method: str, call: Callable[[], Awaitable[T]], what: str = "") -> T:
         flavour = self._plan.count(self._life, method, what)
-        if flavour is not None and flavour in STANDSTILL:
-            await self._stand_still(STANDSTILL[flavour])
-        elif flavour == "before":
-            await self._die()
-        elif flavour == "away":
-            raise StoreUnavailable("The store is away, by design of this test.")
-        elif flavour == "lost":
-            raise OutcomeUnknown("Nothing was written, but who knows.")
+        if flavour is not None:
+            await self._before(flavour)
         result = await call()
-        if flavour == "after":
+        if flavour is not None:
+            await self._after(flavour)
+        return result
+
+    async def _before(self, flavour: Flavour) -> None:
+        match flavour:
+            case "stall" | "freeze":
+                await self._stand_still(STANDSTILL[flavour])
+            case "before":
+                await self._die()
+            case "sent":
+                await asyncio.sleep(ON_ITS_WAY)
+                await self._die()
+            case "away":
+                raise StoreUnavailable("The store is away, by design of this test.")
+            case "lost":
+                raise OutcomeUnknown("Nothing was written, but who knows.")
+            case _:
+                return
+
+    async def _after(self, flavour: Flavour) -> None:
+        if flavour == "unheard":
+            await asyncio.sleep(ON_ITS_WAY)
+        if flavour in ("after", "unheard"):
             await self._die()
         if flavour == "happened":
             raise OutcomeUnknown("It was written, but who knows.")
-        return result
 
     def _sync(self, method: str, deadly: Flavour) -> Flavour | None:
         flavour = self._plan.count(self._life, method, "")

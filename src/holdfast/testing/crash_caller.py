@@ -19,7 +19,6 @@ from holdfast.model.commands import CancelRun, PauseRun
 from holdfast.model.dump import Journal, Sent, Started
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, RunStatus
-from holdfast.ports.store import Store
 
 T = TypeVar("T")
 AGAIN = 0.25
@@ -52,8 +51,10 @@ class Acknowledged:
 class Caller:
     """What a script talks to."""
 
-    def __init__(self, client: Client, told: Acknowledged, observer: Store) -> None:
-        self._client, self._told, self._observer = client, told, observer
+    def __init__(
+        self, client: Client, told: Acknowledged, is_closed: Callable[[str], bool]
+    ) -> None:
+        self._client, self._told, self._is_closed = client, told, is_closed
 
     async def start(self, bound: Bound[Any], id: str) -> None:
         """Start a run, or find it."""
@@ -123,10 +124,10 @@ class Caller:
 
     async def result(self, run: str) -> Ending:
         """Return how the run ended, when it has; what is told must be stored by then."""
-        ending = await self._surely(lambda: self._ending(run))
-        stored = await self._observer.load(self._client.engine.ns, run)
-        if stored is None or stored.run.status not in CLOSED:
+        await self._surely(lambda: self._client.engine.closing(run))
+        if not self._is_closed(run):
             self._told.early.append(run)
+        ending = await self._surely(lambda: self._ending(run))
         self._told.endings.append((run, ending))
         return ending
 

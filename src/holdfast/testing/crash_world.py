@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import copy_context
@@ -25,7 +26,9 @@ from holdfast.fronts.function.context import CURRENT
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.session import Session
 from holdfast.model.dump import Dump
+from holdfast.model.run import Run
 from holdfast.model.settings import Settings
+from holdfast.model.status import CLOSED
 from holdfast.ports.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
@@ -79,7 +82,7 @@ class Scenario:
     workers: int = 0
     apart: bool = False
     settings: Settings = SETTINGS
-    flavours: tuple[Flavour, ...] = ()
+    flavours: tuple[Flavour, ...] = ("stall", "freeze")
     loose: frozenset[str] = frozenset()
     either: bool = False
     check: Callable[[World], list[str]] = lambda _: []
@@ -217,7 +220,7 @@ class World:
                 await stack.enter_async_context(host)
             if scripted:
                 client = Client(self.scenario.app, engine)
-                await self.scenario.script(Caller(client, self.told, self.observer))
+                await self.scenario.script(Caller(client, self.told, self._is_closed))
                 self._scripted.set()
             if host is not None:
                 await self._stopping.wait()
@@ -239,6 +242,15 @@ class World:
         file = _File(self.folder / "world.db", clock=self.loop.clock, threaded=False)
         self._files.append(file)
         return file
+
+    def _is_closed(self, run: str) -> bool:
+        """Look at the stored row right now, without going through the store."""
+        if self.folder is None:
+            row: Run = vars(self._memory)["_tables"].runs[self.scenario.app.namespace, run]
+            return row.status in CLOSED
+        reads: sqlite3.Connection = vars(self.observer)["_reads"]
+        found = reads.execute("SELECT closed_at FROM runs WHERE id = ?", (run,)).fetchone()
+        return found is not None and found[0] is not None
 
     def _bury(self) -> None:
         """Close what dead processes left in memory, with nobody left to see any effect."""

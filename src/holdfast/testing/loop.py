@@ -21,10 +21,11 @@ import heapq
 from asyncio import Future, Task, events
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.testing.clock import BEGINNING
 
@@ -297,12 +298,18 @@ def _close(coroutine: Any) -> None:
     The innermost goes first: one that awaits in its clean-up would be left behind by the others.
     """
     for _ in range(CLOSE_ATTEMPTS):
-        inner = coroutine
-        while isinstance(inner.cr_await, CoroutineType) and inner.cr_await.cr_frame is not None:
-            inner = inner.cr_await
-        try:
+        inner = _innermost(coroutine)
+        # Its clean-up may raise, or await what nobody will give it.
+        with suppress(BaseException):
             inner.close()
-        except BaseException:  # its clean-up raised, or awaited what nobody will give it
-            continue
-        if inner is coroutine:
-            return
+            if inner is coroutine:
+                return
+
+
+def _innermost(coroutine: Any) -> Any:
+    while isinstance(coroutine.cr_await, CoroutineType):
+        awaited = cast("Any", coroutine.cr_await)
+        if awaited.cr_frame is None:
+            break
+        coroutine = awaited
+    return coroutine
