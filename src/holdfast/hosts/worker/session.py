@@ -38,7 +38,7 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_look", "_mail", "_mail_came", "_must_read", "_reopened_at", "_results",
+        "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read", "_reopened_at", "_results",
         "_resumes", "_retries", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq",
         "last_at", "machine", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
@@ -61,7 +61,7 @@ class Session:
         self._mail_came = False
         self._must_read = True
         self._resumes = True
-        self._reopened_at = 0
+        self._reopened_at = self._failures = 0
         self._look = True
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
@@ -216,6 +216,8 @@ class Session:
             draft.close(turn.ended)
             for name in turn.ended.leftovers:
                 log.warning("run %s ended while task %s was unfinished", self.run.id, name)
+            for key in self.machine.unawaited:
+                log.warning("run %s called %s and never awaited it", self.run.id, key)
         elif draft.status != "running":
             return
         elif self._is_out_of_grace(draft.at):
@@ -249,7 +251,10 @@ class Session:
         except StoreError as error:
             log.warning("run %s: a commit failed: %s", self.run.id, error)
             self._throw_away(results)
+            await self._worker.be_patient(self._failures)
+            self._failures += 1
             return
+        self._failures = 0
         answer = dispatch.read(command, outcome)
         if answer == "mail":
             draft.stay()
@@ -266,7 +271,7 @@ class Session:
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
-        if self._worker.settings.paranoid:
+        if self._worker.settings.paranoid and draft.status != "blocked":
             await self._worker.check_replay(self.run, self.seq, self.machine)
         for key in turn.dropped:
             self._retries.pop(key, None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -28,6 +29,11 @@ class Result(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
+
+log = logging.getLogger("holdfast.worker")
+
+PATIENCE = 1.0
+"""Seconds a cancelled step may take to end before the worker leaves without it."""
 
 Settle = Callable[[Result], None]
 Limit = Callable[[], int]
@@ -86,7 +92,10 @@ class Steps:
         tasks = tuple(self._running)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            _, stubborn = await asyncio.wait(tasks, timeout=PATIENCE)
+            if stubborn:
+                log.warning("%d steps ignored their cancellation and were left", len(stubborn))
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -304,14 +305,17 @@ class Worker:
 
     async def patiently(self, run: Run, after: int) -> Loaded | None:
         """Load a run, however long the store is away."""
-        delay = PATIENCE[0]
-        while True:
+        for failures in itertools.count():
             try:
                 return await self.store.load(run.ns, run.id, after)
             except StoreError as error:
                 log.warning("run %s cannot be read: %s", run.id, error)
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, PATIENCE[1])
+                await self.be_patient(failures)
+        raise AssertionError("there are always more numbers")
+
+    async def be_patient(self, failures: int) -> None:
+        """Wait before another try, longer after each failure."""
+        await asyncio.sleep(min(PATIENCE[0] * 2 ** min(failures, 16), PATIENCE[1]))
 
     async def check_replay(self, run: Run, seq: int, machine: Machine) -> None:
         """Replay the stored history on a second machine: both must want the same."""

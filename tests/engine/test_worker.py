@@ -1,0 +1,459 @@
+"""The worker's own manners: what it keeps, what it writes, what it warns of, how it leaves."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+import holdfast as hf
+from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.hosts.worker import Worker
+from holdfast.model.writes import Advance, Outcome, Write
+from holdfast.stores.sqlite import SqliteStore
+from tests.engine.places import Place, event_of, kinds, status_of, until, within, worker_of
+
+go = hf.Signal("go", bool)
+
+
+def parked(app: hf.App, refunds: list[int]) -> hf.Workflow[[], bool]:
+    @app.step
+    async def refund() -> None:
+        refunds.append(1)
+
+    @app.workflow
+    async def waits() -> bool:
+        try:
+            return await hf.wait_for(go)
+        finally:
+            await refund()
+
+    return waits
+
+
+@pytest.mark.parametrize("machines", [0, 3])
+async def test_machines_beyond_the_limit_are_closed_and_refund_nothing(
+    place: Place, app: hf.App, machines: int
+) -> None:
+    refunds: list[int] = []
+    flow = parked(app, refunds)
+    async with place.open(app, machines=machines, paranoid=False) as client:
+        worker = worker_of(client)
+        runs = [await client.start(flow.bind()) for _ in range(30)]
+        for run in runs:
+            await status_of(run, "waiting")
+        await until(lambda: not worker.sessions)
+        assert len(worker._parked) == machines
+        assert all(session.machine.loop.main is not None for session in worker._parked.values())
+        assert refunds == []
+        for run in runs:
+            await run.signal(go, True)
+        for run in runs:
+            assert await within(run.result())
+    assert len(refunds) == 30
+
+
+async def test_leaving_closes_every_machine(place: Place, app: hf.App) -> None:
+    refunds: list[int] = []
+    flow = parked(app, refunds)
+    async with place.open(app) as client:
+        for _ in range(5):
+            await status_of(await client.start(flow.bind()), "waiting")
+    assert refunds == []
+
+
+async def test_a_kept_machine_is_only_used_if_nothing_happened_meanwhile(
+    place: Place, app: hf.App
+) -> None:
+    @app.workflow
+    async def flow() -> list[bool]:
+        return [await hf.wait_for(go) for _ in range(4)]
+
+    async with place.open(app) as client, place.open(app) as other:
+        run = await client.start(flow.bind())
+        for n in range(4):
+            await run.signal(go, n % 2 == 0)
+            if n < 3:
+                await until(lambda n=n: has_signals(run, n + 1))  # type: ignore[misc]
+        assert await within(other.get(run.id, flow).result()) == [True, False, True, False]
+
+
+async def has_signals(run: hf.RunHandle[Any], count: int) -> bool:
+    return (await kinds(run)).count("signal.received") == count
+
+
+async def test_an_idle_worker_writes_nothing(app: hf.App, tmp_path: Any) -> None:
+    place = Place("sqlite", tmp_path)
+    flow = parked(app, [])
+    polls = 0
+    async with place.open(app, poll=0.005, lease=0.06, renew=0.02) as client:
+        for _ in range(3):
+            await status_of(await client.start(flow.bind()), "waiting")
+        await until(lambda: not worker_of(client).sessions)
+        store = cast("SqliteStore", client.engine.store)
+        claim = store.claim
+
+        async def counted(*args: Any) -> Any:
+            nonlocal polls
+            polls += 1
+            return await claim(*args)
+
+        cast("Any", store).claim = counted
+        before = store.transactions
+        await until(lambda: polls >= 20)
+        assert store.transactions == before
+
+
+async def test_an_unregistered_workflow_stays_pending_with_a_warning(
+    place: Place, app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.workflow
+    async def known() -> int:
+        return 1
+
+    @app.workflow
+    async def unknown() -> int:
+        return 2
+
+    smaller = hf.App("smaller")
+    smaller.workflow(known.plain)
+    async with place.open(app, worker=False) as client:
+        run = await client.start(unknown.bind(), id="later")
+    with caplog.at_level(logging.WARNING):
+        async with place.open(smaller) as client:
+            await until(lambda: any("'unknown'" in message for message in caplog.messages))
+            done = await client.start(smaller.workflows["known"].bind())
+            assert await within(done.result()) == 1
+            assert (await client.get("later").describe()).status == "pending"
+    assert sum("'unknown'" in message for message in caplog.messages) == 1, "said once"
+    async with place.open(app) as client:
+        assert await within(client.get(run.id).result()) == 2
+
+
+async def test_left_over_tasks_are_cancelled_and_named(
+    place: Place, app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopped = asyncio.Event()
+
+    @app.step
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    @app.workflow
+    async def flow() -> int:
+        async def background() -> None:
+            await slow()
+
+        task = asyncio.create_task(background())
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        return 1
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 1
+        await within(stopped.wait())
+    assert any(run.id in m and "background" in m for m in caplog.messages)
+
+
+async def test_a_step_that_was_never_awaited_is_named(
+    place: Place, app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.step
+    async def forgotten() -> None:
+        pass
+
+    @app.workflow
+    async def flow() -> int:
+        forgotten()  # type: ignore[unused-coroutine]
+        return 1
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 1
+    assert any(run.id in m and "forgotten#1" in m for m in caplog.messages)
+
+
+async def test_only_so_many_runs_are_held_at_once(place: Place, app: hf.App) -> None:
+    release = asyncio.Event()
+    running: set[int] = set()
+    most = 0
+
+    @app.step
+    async def work(n: int) -> int:
+        nonlocal most
+        running.add(n)
+        most = max(most, len(running))
+        await release.wait()
+        running.discard(n)
+        return n
+
+    @app.workflow
+    async def flow(n: int) -> int:
+        return await work(n)
+
+    async with place.open(app, runs=3) as client:
+        runs = [await client.start(flow.bind(n)) for n in range(10)]
+        await until(lambda: len(running) == 3)
+        assert len(worker_of(client).sessions) == 3
+        release.set()
+        assert [await within(run.result()) for run in runs] == list(range(10))
+    assert most == 3
+
+
+async def test_two_workers_share_the_work(place: Place, app: hf.App) -> None:
+    calls: list[int] = []
+
+    @app.step
+    async def work(n: int) -> int:
+        calls.append(n)
+        await asyncio.sleep(0)
+        return n
+
+    @app.workflow
+    async def flow(n: int) -> int:
+        return await work(n)
+
+    async with (
+        place.open(app, worker=False) as client,
+        place.open(app, runs=5),
+        place.open(app, runs=5),
+    ):
+        runs = [await client.start(flow.bind(n)) for n in range(40)]
+        assert [await within(run.result()) for run in runs] == list(range(40))
+    assert sorted(calls) == list(range(40)), "each step ran once"
+
+
+async def test_leaving_lets_a_running_step_finish(place: Place, app: hf.App) -> None:
+    began, release = asyncio.Event(), asyncio.Event()
+    calls: list[str] = []
+
+    @app.step
+    async def slow() -> int:
+        calls.append("slow")
+        began.set()
+        await release.wait()
+        return 1
+
+    @app.step
+    async def after() -> int:
+        calls.append("after")
+        return 2
+
+    @app.workflow
+    async def flow() -> int:
+        return await slow() + await after()
+
+    async with place.open(app, drain=5) as client:
+        run = await client.start(flow.bind())
+        await within(began.wait())
+        asyncio.get_running_loop().call_later(0.03, release.set)
+    assert calls == ["slow"], "recorded, and nothing new started"
+    async with place.open(app) as client:
+        assert await within(client.get(run.id).result()) == 3
+        assert (await kinds(client.get(run.id))).count("step.completed") == 2
+    assert calls == ["slow", "after"]
+
+
+async def test_leaving_gives_a_step_up_that_does_not_finish(place: Place, app: hf.App) -> None:
+    began = asyncio.Event()
+    numbers: list[int] = []
+
+    @app.step
+    async def slow() -> int:
+        numbers.append(hf.attempt())
+        began.set()
+        if len(numbers) == 1:
+            await asyncio.Event().wait()
+        return 1
+
+    @app.workflow
+    async def flow() -> int:
+        return await slow()
+
+    async with place.open(app, drain=0.02) as client:
+        run = await client.start(flow.bind())
+        await within(began.wait())
+    async with place.open(app) as client:
+        row = await client.get(run.id).describe()
+        assert row.strikes == 0, "given back in good order"
+        assert await within(client.get(run.id).result()) == 1
+    assert numbers == [1, 1], "what was given up counts as not attempted"
+
+
+async def test_leaving_does_not_wait_for_a_step_that_ignores_its_cancel(
+    place: Place, app: hf.App
+) -> None:
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @app.step
+    async def stubborn() -> None:
+        began.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    @app.workflow
+    async def flow() -> None:
+        await stubborn()
+
+    loop = asyncio.get_running_loop()
+    async with place.open(app, drain=0.02, lease=0.5, renew=0.1) as client:
+        await client.start(flow.bind())
+        await within(began.wait())
+        loop.call_later(5, release.set)
+        left_at = loop.time()
+    assert loop.time() - left_at < 3
+    release.set()
+
+
+class Faulty:
+    """Makes the writes of turns fail for a while, before or after they happened."""
+
+    def __init__(self, store: Any, error: Exception, times: int, *, happens: bool) -> None:
+        self._write = store.write
+        self.error, self.left, self.happens = error, times, happens
+        self.seen = 0
+        store.write = self.write
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        if not any(isinstance(write, Advance) for write in batch):
+            return await self._write(batch)  # type: ignore[no-any-return]
+        self.seen += 1
+        if self.left <= 0:
+            return await self._write(batch)  # type: ignore[no-any-return]
+        self.left -= 1
+        if self.happens:
+            await self._write(batch)
+        raise self.error
+
+
+FAULTS = [
+    (StoreUnavailable("disk full"), False),
+    (OutcomeUnknown("power cut"), False),
+    (OutcomeUnknown("power cut"), True),
+]
+
+
+@pytest.mark.parametrize(("error", "happens"), FAULTS, ids=["away", "unknown-not", "unknown-did"])
+async def test_a_commit_that_fails_loses_and_doubles_nothing(
+    place: Place, app: hf.App, error: Exception, happens: bool
+) -> None:
+    calls: list[int] = []
+
+    @app.step
+    async def work(n: int) -> int:
+        calls.append(n)
+        return n
+
+    @app.workflow
+    async def flow() -> int:
+        return sum([await work(n) for n in range(4)])
+
+    async with place.open(app) as client:
+        Faulty(client.engine.store, error, 3, happens=happens)
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 6
+        events = (await run.history()).events
+        assert [e.key for e in events if e.kind == "step.completed"] == [
+            "work#1", "work#2", "work#3", "work#4",
+        ]  # fmt: skip
+    assert calls == [0, 1, 2, 3], "a result in hand is fed again, not run again"
+
+
+async def test_a_store_that_refuses_writes_is_not_hammered(place: Place, app: hf.App) -> None:
+    @app.step
+    async def work() -> int:
+        return 1
+
+    @app.workflow
+    async def flow() -> int:
+        return await work()
+
+    async with place.open(app) as client:
+        faulty = Faulty(client.engine.store, StoreUnavailable("disk full"), 10**9, happens=False)
+        run = await client.start(flow.bind())
+        await asyncio.sleep(0.3)
+        tried = faulty.seen
+        faulty.left = 0
+        assert await within(run.result()) == 1
+    assert 1 < tried < 20
+
+
+async def test_a_worker_whose_runs_were_taken_lets_go(place: Place, app: hf.App) -> None:
+    """Its lease was reaped while it slept: what it commits then is refused."""
+    began, release = asyncio.Event(), asyncio.Event()
+    calls: list[int] = []
+
+    @app.step
+    async def work() -> int:
+        calls.append(1)
+        began.set()
+        if len(calls) == 1:
+            await release.wait()
+        return len(calls)
+
+    @app.workflow
+    async def flow() -> int:
+        return await work()
+
+    async with place.open(app, poll=30) as client:
+        worker = worker_of(client)
+        run = await client.start(flow.bind())
+        await within(began.wait())
+        await steal(client, run.id)
+        async with place.open(app) as other:
+            assert await within(other.get(run.id, flow).result()) == 2
+            release.set()
+            await until(lambda: not worker.sessions)
+            assert (await kinds(run)).count("step.completed") == 1
+            assert worker.refusals <= 1
+
+
+async def steal(client: hf.Client, run: str) -> None:
+    """Take the runs from the client's worker, as if it were known dead."""
+    from holdfast.kernel import dispatch
+    from holdfast.model.commands import ReapLeases
+
+    worker: Worker = worker_of(client)
+    store = client.engine.store
+    await store.write([dispatch.decide(ReapLeases(worker.id, known_dead=True))])
+    loaded = await store.load("default", run)
+    assert loaded is not None
+    assert loaded.run.owner != worker.id or loaded.run.epoch > 1
+
+
+async def test_strikes_are_forgotten_with_progress(place: Place, app: hf.App) -> None:
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @app.step
+    async def work() -> int:
+        began.set()
+        await release.wait()
+        return 1
+
+    @app.workflow
+    async def flow() -> int:
+        await work()
+        await hf.wait_for(go)
+        return 1
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await within(began.wait())
+        await steal(client, run.id)
+        await until(lambda: strikes_of(run, 1))
+        release.set()
+        await event_of(run, "step.completed")
+        await status_of(run, "waiting")
+        assert (await run.describe()).strikes == 0
+
+
+async def strikes_of(run: hf.RunHandle[Any], count: int) -> bool:
+    return (await run.describe()).strikes == count
