@@ -15,7 +15,8 @@ def decide(command: PauseRun) -> Put:
     """Put the pause into the inbox; whoever holds the run next carries it out."""
     reason = json.dumps({"reason": command.reason}).encode()
     message = Message(id=command.id, kind="pause", name="", payload=reason, at=command.at)
-    return Put(command.ns, command.run, message)
+    # A paused run would read it only after its resume, and stop at once again.
+    return Put(command.ns, command.run, message, unless="paused")
 
 
 def read(command: PauseRun, outcome: Outcome) -> bool:

@@ -57,12 +57,16 @@ class Advance(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Put a message into the inbox of an open run and wake it, once for each message id."""
+    """Put a message into the inbox of an open run and wake it, once for each message id.
+
+    A run whose status is `unless` refuses it.
+    """
 
     ns: str
     run: str
     message: Message
     cancels: bool = False
+    unless: RunStatus | None = None
 
 
 class Move(NamedTuple):

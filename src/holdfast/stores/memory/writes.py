@@ -85,7 +85,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         return Outcome(False)
     if write.message.id in tables.inbox[key]:
         return Outcome(False, run, total=1)
-    if run.status in CLOSED or (write.cancels and run.cancel):
+    if run.status in CLOSED or run.status == write.unless or (write.cancels and run.cancel):
         return Outcome(False, run)
     place = run.inbox_seq + 1
     changed = run._replace(

@@ -128,7 +128,7 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     row = connection.execute(
         SQL.put_in_run,
         {"ns": ns, "run": run, "message": message.id, "cancels": write.cancels, "now": now,
-         "closed": CLOSED_JSON},
+         "unless": write.unless, "closed": CLOSED_JSON},
     ).fetchone()  # fmt: skip
     if row is None:
         known = connection.execute(SQL.is_message, (ns, run, message.id)).fetchone()[0]

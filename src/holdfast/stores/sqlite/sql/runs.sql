@@ -41,6 +41,7 @@ SET inbox_seq = inbox_seq + 1,
     wake_at = iif(status = 'waiting', :now, wake_at)
 WHERE ns = :ns AND id = :run
     AND status NOT IN (SELECT value FROM json_each(:closed))
+    AND status IS NOT :unless
     AND NOT (:cancels AND cancel <> 0)
     AND NOT EXISTS (SELECT 1 FROM inbox WHERE ns = :ns AND run = :run AND id = :message)
 RETURNING *
