@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from holdfast.app import App
-from holdfast.client import Client, new_id
-from holdfast.engines.local import LocalEngine
 from holdfast.errors import StoreSettings
 from holdfast.model.settings import Settings
 from holdfast.ports.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.client import Client
 
 EXAMPLES = "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute) or memory://"
 
@@ -22,6 +24,10 @@ async def open_client(
     app: App, url: str | Store, *, worker: bool = True, settings: Settings | None = None
 ) -> AsyncGenerator[Client]:
     """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
+    # Imported late: whoever only wants a store, like the command line, need not pay for these.
+    from holdfast.client import Client, new_id
+    from holdfast.engines.local import LocalEngine
+
     store = store_of(url) if isinstance(url, str) else url
     async with AsyncExitStack() as stack:
         await store.open()
