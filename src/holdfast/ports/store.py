@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from holdfast.model.run import Loaded, Run
@@ -26,7 +26,7 @@ class Store(Protocol):
         """Return the store's clock in microseconds; it never goes back in one process."""
         ...
 
-    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+    def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
         """Carry out each write whole or not at all, in order, durable on return.
 
         Writes of one batch, and of batches given at the same time, may share a transaction.

@@ -67,18 +67,18 @@ def sweep(
     store: Kind,
     *,
     plant: Callable[[], Plant] = Plant,
+    seed: int | None = None,
     stop_at_first: bool = False,
-    only: Callable[[Point], bool] = lambda _: True,
 ) -> Report:
     """Try every point of the scenario."""
     report = Report(scenario.name, store)
-    calm = run(scenario, store, plant=plant())
+    calm = run(scenario, store, plant=plant(), seed=seed)
     report.violations += [f"undisturbed: {found}" for found in faults_of(calm, None)]
-    report.points = [point for point in points_of(calm) if only(point)]
+    report.points = list(points_of(calm))
     for point in report.points:
         if report.violations and stop_at_first:
             break
-        world = run(scenario, store, {point.place: point.flavour}, plant=plant())
+        world = run(scenario, store, {point.place: point.flavour}, plant=plant(), seed=seed)
         found = faults_of(world, calm)
         if world.plan.fired == [point.place] and world.plan.calls[point.place] == point.call:
             report.executed.append(point)

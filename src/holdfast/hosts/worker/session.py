@@ -38,9 +38,9 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read", "_reopened_at", "_results",
-        "_resumes", "_retries", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq",
-        "last_at", "machine", "paused", "run", "running", "seq", "state",
+        "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read",
+        "_reopened_at", "_results", "_resumes", "_retries", "_wake", "_worker", "cancelled_at",
+        "draining", "inbox_seq", "last_at", "machine", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -123,19 +123,17 @@ class Session:
         """Hold the run until it closes, parks or is lost."""
         try:
             while self.state == "held":
-                await self._once()
+                if not self._look:
+                    await self._sleep()
+                    self._wake_up()
+                self._look = False
+                if self._must_read and not await self._reread():
+                    continue
+                if self._mail_came and not await self._read_mail():
+                    continue
+                await self._turn()
         finally:
             self._let_go()
-
-    async def _once(self) -> None:
-        if not self._look:
-            await self._wait()
-        self._look = False
-        if self._must_read and not await self._reread():
-            return
-        if self._mail_came and not await self._read_mail():
-            return
-        await self._turn()
 
     async def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
@@ -263,16 +261,17 @@ class Session:
         elif answer != "applied":
             self._refused(answer, results)
         else:
-            await self._applied(draft, turn, outcome)
+            self.seq += len(draft.events)
+            if self._worker.settings.paranoid and draft.status != "blocked":
+                await self._worker.check_replay(self.run, self.seq, self.machine)
+            self._go_on(draft, turn, outcome)
 
-    async def _applied(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
-        self.seq += len(draft.events)
+    def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
+        """Do what had to wait for the commit."""
         self.last_at = draft.at
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
-        if self._worker.settings.paranoid and draft.status != "blocked":
-            await self._worker.check_replay(self.run, self.seq, self.machine)
         for key in turn.dropped:
             self._retries.pop(key, None)
             if (dropped := self.running.pop(key, None)) is not None:
@@ -403,8 +402,10 @@ class Session:
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, the end of a grace."""
-        running = self.running
-        times = [retrying.at for key, retrying in self._retries.items() if key not in running]
+        times: list[int] = []
+        if self._retries:
+            running = self.running
+            times = [again.at for key, again in self._retries.items() if key not in running]
         timer = self.machine.next_timer()
         if timer is not None:
             times.append(timer[0])
@@ -419,23 +420,24 @@ class Session:
     def _reason(self) -> str:
         return replay.reason(self.machine.awaited_signals(), self._retries)
 
-    async def _wait(self) -> None:
-        """Sleep until poked, or until the next timer or retry is due."""
+    def _sleep(self) -> asyncio.Future[None]:
+        """Return what is done when poked, or when the next timer or retry is due."""
         loop = asyncio.get_running_loop()
-        self._wake = loop.create_future()
+        wake = self._wake = loop.create_future()
         wake_at = self._wake_at()
         if wake_at is not None and not (self.paused or self.draining):
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
             self._call = loop.call_later(min(delay, 3_600), self.poke)
-        try:
-            await self._wake
-        finally:
-            self._wake = None
-            if self._call is not None:
-                self._call.cancel()
-                self._call = None
+        return wake
+
+    def _wake_up(self) -> None:
+        self._wake = None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
 
     def _let_go(self) -> None:
+        self._wake_up()
         for step in self.running.values():
             step.stop()
         self.running.clear()

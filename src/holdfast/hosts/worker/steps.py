@@ -113,11 +113,18 @@ class Steps:
                 self._begin(following)
 
     async def _execute(self, run: StepRun) -> None:
-        ask = run.ask
+        ask, step = run.ask, run.ask.step
         clock = asyncio.get_running_loop().time
         began = clock()
+        CURRENT.set(run.attempt)
         try:
-            payload, value = await self._attempt(run)
+            args, kwargs = step.signature.decode(ask.args)
+            if step.is_async and run.limit is None:
+                value = await step.function(*args, **kwargs)
+            else:
+                value = await self._call(run, args, kwargs)
+            where = f"result of step {ask.key}"
+            payload, value = step.signature.result.cross(value, where=where)
         except asyncio.CancelledError as error:
             if run.settle is _nobody or _is_cancelled():
                 raise
@@ -128,31 +135,15 @@ class Steps:
             result = Result(ask, run.attempt.number, _us(clock() - began), payload, value)
         run.settle(result)
 
-    async def _attempt(self, run: StepRun) -> tuple[bytes, Any]:
-        step = run.ask.step
-        args, kwargs = step.signature.decode(run.ask.args)
-        CURRENT.set(run.attempt)
-        if run.limit is not None:
-            value = await self._call_within(run, args, kwargs, run.limit)
-        elif step.is_async:
-            value = await step.function(*args, **kwargs)
-        else:
-            async with self._busy_threads:
-                value = await self._call_in_thread(run, args, kwargs)
-        crossed: tuple[bytes, Any] = step.signature.result.cross(
-            value, where=f"result of step {run.ask.key}"
-        )
-        return crossed
-
-    async def _call_within(
-        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any], limit: Limit
-    ) -> Any:
-        step = run.ask.step
-        if step.is_async:
+    async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        step, limit = run.ask.step, run.limit
+        if step.is_async and limit is not None:
             return await _within(run, limit(), step.function, args, kwargs)
         # The wait for a thread is no part of the attempt: the limit is read when there is one.
         async with self._busy_threads:
             call = self._call_in_thread
+            if limit is None:
+                return await call(run, args, kwargs)
             return await _within(run, limit(), call, (run, args, kwargs), {})
 
     async def _call_in_thread(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import time_ns
@@ -26,7 +26,6 @@ from holdfast.model.writes import (
     Notice,
     Outcome,
     Page,
-    Reap,
     Write,
 )
 from holdfast.ports.store import Hear
@@ -98,18 +97,14 @@ class SqliteStore:
         """How many transactions this process has committed: one fdatasync each."""
         return self._writer.transactions
 
-    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+    def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
         """Carry out the batch with whatever else is ready, in one transaction."""
 
         def work(connection: sqlite3.Connection, now: int) -> tuple[list[Outcome], list[Notice]]:
             outcomes = [apply(connection, write, now) for write in batch]
             return outcomes, notices_of(batch, outcomes)
 
-        outcomes: list[Outcome] = (await self._writer.submit(work))[0]
-        for write, outcome in zip(batch, outcomes, strict=True):
-            if type(write) is Reap and outcome.applied:
-                self._street.bury(write.worker)
-        return outcomes
+        return self._writer.submit(work)
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""
@@ -118,7 +113,7 @@ class SqliteStore:
             seen = await self._read(lambda reads: reader.peek(reads, claim, now))
             if not seen.claimable or claim.limit <= 0:
                 return await self._claimed(seen, Claimed())
-        found: tuple[reader.Peek, Claimed] = (await self._writer.submit(_taker(claim)))[0]
+        found: tuple[reader.Peek, Claimed] = await self._writer.submit(_taker(claim))
         for reap in claim.reaps:
             self._street.bury(reap.worker)
         return await self._claimed(*found)
@@ -199,15 +194,13 @@ class SqliteStore:
         self._bells = [other for other in self._bells if other is not bell]
         bell.close()
 
-    def _tell(self, results: Sequence[tuple[object, list[Notice]]]) -> None:
-        heard = [notice for _, notices in results for notice in notices]
+    def _tell(self, heard: list[Notice]) -> None:
         if heard:
             for hear in tuple(self._hearers):
                 hear(heard)
 
-    def _ring(self, results: Sequence[tuple[object, list[Notice]]]) -> None:
+    def _ring(self, told: list[Notice]) -> None:
         """Wake other processes, once a group, in the writer's thread."""
-        told = [notice for _, notices in results for notice in notices]
         if not told or not self._threaded:
             return
         for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)

@@ -14,17 +14,20 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.writes import Notice
 from holdfast.stores.sqlite.connection import connect, migrate
 
-Work = Callable[[sqlite3.Connection, int], Any]
-Told = Callable[[Sequence[Any]], None]
+Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
+"""Given a connection in a transaction and the time, returns a result and what changed."""
+
+Told = Callable[[list[Notice]], None]
 BUSY_TRIES = 6
 """Times the busy time-out of 5 s: only a process that ignores our lock can make us wait."""
 
@@ -32,13 +35,14 @@ BUSY_TRIES = 6
 class Job:
     """Work for the writer, and where its result goes."""
 
-    __slots__ = ("error", "future", "loop", "result", "work")
+    __slots__ = ("error", "future", "loop", "notices", "result", "work")
 
     def __init__(
         self, work: Work, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
     ) -> None:
         self.work, self.loop, self.future = work, loop, future
         self.result: Any = None
+        self.notices: list[Notice] = []
         self.error: Exception | None = None
 
 
@@ -78,8 +82,8 @@ class Writer:
             self._thread.start()
 
     def tell(self, *, after_commit: Told, in_loop: Told) -> None:
-        """Have both get each committed group's results: in the writer's thread, and in the loop
-        that gave the work, right before the results are there."""
+        """Have both get what each group changed: in the writer's thread, and in the loop that
+        gave the work, right before the results are there."""
         self._after_commit, self._tell = after_commit, in_loop
 
     def submit(self, work: Work) -> asyncio.Future[Any]:
@@ -127,7 +131,7 @@ class Writer:
             with self._lock, self._transaction():
                 now = self._clock()
                 for job in group:
-                    job.result = job.work(self._connection, now)
+                    job.result, job.notices = job.work(self._connection, now)
         except OutcomeUnknown as error:
             for job in group:
                 job.error = error
@@ -138,7 +142,7 @@ class Writer:
             else:
                 group[0].error = _translated(error)
         else:
-            self._after_commit([job.result for job in group])
+            self._after_commit(_notices(group))
 
     def _deliver(self, group: list[Job]) -> None:
         """Hand the results over in the loops that asked, one wake-up a loop."""
@@ -152,7 +156,7 @@ class Writer:
                 continue
 
     def _resolve(self, jobs: list[Job]) -> None:
-        self._tell([job.result for job in jobs if job.error is None])
+        self._tell(_notices(jobs))
         for job in jobs:
             if job.future.done():
                 continue
@@ -189,7 +193,12 @@ class Writer:
                 return
 
 
-def _nobody(results: Sequence[Any]) -> None:
+def _notices(jobs: list[Job]) -> list[Notice]:
+    """Return what the jobs that were committed have changed."""
+    return [notice for job in jobs if job.error is None for notice in job.notices]
+
+
+def _nobody(notices: list[Notice]) -> None:
     """Hear nothing."""
 
 
