@@ -89,6 +89,19 @@ def test_the_second_signal_leaves_at_once(url: str, shell: Shell, tmp_path: Path
         assert worker.wait(PATIENCE) == 130
 
 
+def test_a_dead_worker_is_known_at_once(url: str, shell: Shell, tmp_path: Path) -> None:
+    with working(url, tmp_path / "gate") as worker:
+        assert shell("run", "slow", "-i", "text=a", "--key", "s").returncode == 0
+        wait_until((tmp_path / "gate.begun").exists)
+        worker.kill()
+        worker.wait(PATIENCE)
+        told = shell("runs", "why", "s").stdout
+        assert told.startswith("leased\tWorker ")
+        assert "That worker's process is gone: the next worker that looks takes over." in told
+        assert "next\tholdfast worker APP --store" in told
+        assert re.search(r"^worker\t\S+\tgone\t", shell("doctor").stdout, re.M)
+
+
 def test_watching_is_live_at_a_terminal_and_interrupted_with_130(
     url: str, shell: Shell, tmp_path: Path
 ) -> None:

@@ -131,7 +131,11 @@ WHY = {
     "completed": ("closed", "It completed", "holdfast runs result completed"),
     "failed": ("closed", "It failed", "holdfast runs retry failed"),
     "terminated": ("closed", "It was terminated", "holdfast runs show terminated"),
-    "waiting": ("waiting", "It waits for signal go", "holdfast runs signal waiting go -d JSON"),
+    "waiting": (
+        "waiting",
+        "It has waited for signal go",
+        "holdfast runs signal waiting go -d JSON",
+    ),
     "due": ("due", "It waits for signal go, but not beyond", "holdfast runs signal due go -d JSON"),
     "paused": ("paused", "It was paused", "holdfast runs resume paused"),
     "blocked": ("blocked", "It is blocked: HF502", "holdfast runs retry blocked"),
@@ -155,7 +159,7 @@ class TestWhy:
         assert ": lunch." in text
         assert "Next: holdfast runs resume paused  let it go on" in text
         lines = typed("runs", "why", "waiting").stdout.splitlines()
-        assert lines[0].startswith("waiting\tIt waits for signal go")
+        assert lines[0].startswith("waiting\tIt has waited for signal go")
         assert lines[1] == "next\tholdfast runs signal waiting go -d JSON"
 
 

@@ -40,8 +40,8 @@ def header(run: Run, events: Sequence[Event], now: int) -> str:
 def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:
     """Return the lines of a live view, no more than fit on the screen."""
     bars = bars_of(events)
-    if (waiting := _waiting_bar(run, now)) is not None:
-        bars.append(waiting)
+    if (present := _present(run, events, now)) is not None:
+        bars.append(present)
     begun, ended = run.created_at, max(run.closed_at or now, run.created_at + 1)
     room = max(STDOUT.height - 6, 3)
     lines = [header(run, events, now)]
@@ -53,10 +53,12 @@ def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:
     return lines
 
 
-def _waiting_bar(run: Run, now: int) -> Bar | None:
-    """Return a bar for what an open run waits for, if it does."""
-    if run.status in CLOSED or run.status in ("running", "pending"):
+def _present(run: Run, events: Sequence[Event], now: int) -> Bar | None:
+    """Return a bar for what an open run does now: it works, or it waits for something."""
+    if run.status in CLOSED or run.status == "pending":
         return None
+    if run.status == "running":
+        return Bar("under way", "work", events[-1].at if events else run.created_at, now)
     name = clean(run.reason) or ("timer" if run.wake_at else run.status)
     if run.wake_at is not None:
         name += f" ({ahead(run.wake_at, now)})"

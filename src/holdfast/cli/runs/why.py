@@ -161,7 +161,7 @@ def _due(case: Case) -> Told:
 def _waiting(case: Case) -> Told:
     signals = _signals(case.run)
     what = f"signal {' or '.join(signals)}" if signals else "a message"
-    sentences = [f"It waits for {what}, and has since {ago(case.run.updated_at, case.now)}."]
+    sentences = [f"It has waited for {what} for {span(case.now - case.run.updated_at)}."]
     sentences.append("Nothing else wakes it; it costs nothing meanwhile.")
     cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
     return Told(sentences, [*_signal_commands(case.run, signals), cancel])
