@@ -11,11 +11,11 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.context import CURRENT, Attempt
+from holdfast.hosts.worker.threads import Threads
 from holdfast.model.asks import StepAsk
 
 
@@ -65,7 +65,7 @@ class Steps:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
         self._running: dict[asyncio.Task[None], None] = {}
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
         self.written_off = 0
 
@@ -97,7 +97,7 @@ class Steps:
             if stubborn:
                 log.warning("%d steps ignored their cancellation and were left", len(stubborn))
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.stop()
 
     def _begin(self, run: StepRun) -> None:
         task = run.task = asyncio.create_task(self._execute(run))
@@ -152,7 +152,7 @@ class Steps:
         stopped = run.attempt.stopped = threading.Event()
         if self._pool is None:
             # Twice the slots: a thread stuck in a timed-out step must not block the next.
-            self._pool = ThreadPoolExecutor(2 * self._threads, "holdfast-step")
+            self._pool = Threads(2 * self._threads, "holdfast-step")
         context = contextvars.copy_context()
         future = self._pool.submit(context.run, run.ask.step.function, *args, **kwargs)
         outcome = asyncio.wrap_future(future)

@@ -1,0 +1,56 @@
+"""A worker frozen past its lease: another takes over, and what the sleeper holds is refused."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from tests.e2e.processes import Yard, is_stopped, until
+from tests.e2e.shop import app, freezing
+
+LEASE = {"lease": 1.0, "renew": 0.4, "poll": 0.05}
+
+
+@pytest.mark.timeout(90)
+async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
+    yard: Yard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
+        with yard.worker(**LEASE) as sleeper, yard.worker(**LEASE) as other:
+            until(lambda: is_stopped(sleeper) or is_stopped(other), "the freeze")
+            if is_stopped(other):
+                sleeper, other = other, sleeper
+            assert await run.result() == other.pid, "the other one took over and finished"
+            assert [line.pid for line in yard.lines()] == [sleeper.pid, other.pid]
+            os.kill(sleeper.pid, signal.SIGCONT)
+            sleeper.terminate()
+            out, err = sleeper.communicate(timeout=30)
+            assert sleeper.returncode == 0, err
+            refusals = json.loads(out.splitlines()[-1])["refusals"]
+            with capsys.disabled():
+                print(f"\nfrozen: {refusals} refused commit(s) of the worker that woke up")
+            assert refusals >= 1
+            assert await run.result() == other.pid
+    held = await yard.dump()
+    events = held.events["default", "frozen"]
+    assert [event.kind for event in events] == ["run.started", "step.completed", "run.completed"]
+    assert events[0].epoch < events[1].epoch == events[2].epoch
+
+
+@pytest.mark.timeout(90)
+async def test_a_woken_worker_goes_on_with_other_work(yard: Yard, tmp_path: Path) -> None:
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
+        with yard.worker(**LEASE) as sleeper:
+            until(lambda: is_stopped(sleeper), "the freeze")
+            async with app.open(yard.url, settings=hf.Settings(**LEASE)):
+                os.environ["HOLDFAST_TEST_JOURNAL"] = str(yard.journal)
+                assert await run.result() == os.getpid()
+            os.kill(sleeper.pid, signal.SIGCONT)
+            again = await client.start(freezing.bind(str(tmp_path / "once")), id="later")
+            assert await again.result() == sleeper.pid
+    await yard.dump()

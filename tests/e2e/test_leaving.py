@@ -1,0 +1,95 @@
+"""How workers leave: drained, at once, killed, or with a thread that never ends."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.processes import Yard, until
+from tests.e2e.shop import app, hanging, two_steps
+
+POLL = {"poll": 0.05}
+
+
+@pytest.mark.timeout(90)
+async def test_sigterm_lets_the_running_step_finish_and_gives_the_run_back(
+    yard: Yard, tmp_path: Path
+) -> None:
+    door = tmp_path / "door"
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(two_steps.bind(str(door)), id="drained")
+        with yard.worker(drain=20, **POLL) as leaving:
+            until(lambda: len(yard.lines()) == 1, "the first step")
+            leaving.terminate()
+            time.sleep(0.2)
+            assert leaving.poll() is None, "it waits for its step"
+            door.touch()
+            out, err = leaving.communicate(timeout=30)
+            assert leaving.returncode == 0, err
+        row = await run.describe()
+        assert (row.status, row.owner, row.strikes, row.seq) == ("waiting", None, 0, 2)
+        with yard.worker(**POLL) as other:
+            assert await run.result() == [leaving.pid, other.pid]
+    assert [line.pid for line in yard.lines()] == [leaving.pid, other.pid], "nothing ran twice"
+    await yard.dump()
+
+
+@pytest.mark.timeout(90)
+async def test_a_second_sigterm_leaves_at_once_and_the_next_worker_goes_on(
+    yard: Yard, tmp_path: Path
+) -> None:
+    door = tmp_path / "door"
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(two_steps.bind(str(door)), id="left")
+        with yard.worker(drain=60, **POLL) as leaving, yard.worker(**POLL) as other:
+            until(lambda: len(yard.lines()) == 1, "the first step")
+            if yard.lines()[0].pid == other.pid:
+                leaving, other = other, leaving
+            leaving.terminate()
+            time.sleep(0.1)
+            leaving.terminate()
+            leaving.wait(timeout=10)
+            assert leaving.returncode == 130
+            took = until(lambda: len(yard.lines()) == 2, "the takeover")
+            assert took < 10, "long before the lease of 30 s"
+            door.touch()
+            assert await run.result() == [other.pid, other.pid]
+    await yard.dump()
+
+
+@pytest.mark.timeout(90)
+async def test_a_killed_owner_is_known_at_once(
+    yard: Yard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    door = tmp_path / "door"
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(two_steps.bind(str(door)), id="orphan")
+        with yard.worker(**POLL) as first, yard.worker(**POLL) as second:
+            until(lambda: len(yard.lines()) == 1, "the first step")
+            victim, heir = first, second
+            if yard.lines()[0].pid == second.pid:
+                victim, heir = second, first
+            os.kill(victim.pid, signal.SIGKILL)
+            took = until(lambda: len(yard.lines()) == 2, "the takeover")
+            with capsys.disabled():
+                print(f"\nkilled: the run went on {took * 1000:.0f} ms later (lease 30 s)")
+            assert took < 10
+            door.touch()
+            assert await run.result() == [heir.pid, heir.pid]
+            assert (await run.describe()).strikes == 0
+    await yard.dump()
+
+
+@pytest.mark.timeout(60)
+async def test_a_thread_that_never_ends_does_not_keep_the_process(yard: Yard) -> None:
+    async with app.open(yard.url, worker=False) as client:
+        run = await client.start(hanging.bind(), id="hangs")
+        with yard.worker(drain=0.1, **POLL) as worker:
+            until(lambda: len(yard.lines()) == 1, "the step")
+            with pytest.raises(Exception, match="StepTimedOut"):
+                await run.result()
+            worker.terminate()
+            out, err = worker.communicate(timeout=10)
+            assert worker.returncode == 0, err
