@@ -162,7 +162,7 @@ def _waiting(case: Case) -> Told:
     signals = _signals(case.run)
     what = f"signal {' or '.join(signals)}" if signals else "a message"
     sentences = [f"It has waited for {what} for {span(case.now - case.run.updated_at)}."]
-    sentences.append("Nothing else wakes it; it costs nothing meanwhile.")
+    sentences.append("Nothing else wakes it; no worker holds it meanwhile.")
     cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
     return Told(sentences, [*_signal_commands(case.run, signals), cancel])
 
