@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 
 import holdfast as hf
 from holdfast.testing.crash_caller import Caller
@@ -26,16 +27,15 @@ async def slow(n: int, seconds: float) -> int:
     return n
 
 
+TOKENS = itertools.count()
+
+
 @app.step
 async def token() -> str:
     """Gives something else each time it runs."""
-    process_wide = len(SEEN)
-    SEEN.append(process_wide)
-    effect(process_wide)
-    return f"token {process_wide}"
-
-
-SEEN: list[int] = []
+    drawn = f"token {next(TOKENS)}"
+    effect(drawn)
+    return drawn
 
 
 @app.step
@@ -63,6 +63,7 @@ async def chain_of_steps(n: int) -> int:
 
 async def run_chain(caller: Caller) -> None:
     await caller.start(chain_of_steps.bind(4), "chain")
+    assert await caller.listed() == ["chain"]
     assert await caller.result("chain") == ("completed", 432)
 
 
@@ -156,9 +157,10 @@ async def run_signals(caller: Caller) -> None:
 async def signal_or_time_out() -> str:
     await work(1)
     try:
-        return f"signal {await hf.wait_for(go, timeout=6)}"
+        got = await hf.wait_for(go, timeout=6)
     except TimeoutError:
         return f"time-out {await work(2)}"
+    return f"signal {got}"
 
 
 async def run_signal_race(caller: Caller) -> None:

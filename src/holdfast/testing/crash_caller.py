@@ -114,6 +114,10 @@ class Caller:
         """Return the run's row."""
         return await self._surely(self._client.get(run).describe)
 
+    async def listed(self) -> list[str]:
+        """Return the ids of all runs, newest first."""
+        return [run.id for run in (await self._surely(self._client.list)).runs]
+
     async def until(self, run: str, *statuses: RunStatus) -> None:
         """Return when the run has one of these statuses, or is closed."""
         while True:

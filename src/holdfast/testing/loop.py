@@ -118,6 +118,12 @@ class Handle(asyncio.TimerHandle):
     def __repr__(self) -> str:
         return f"<Handle {self.callback!r}>"
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
 
 class VirtualLoop(asyncio.AbstractEventLoop):
     """An event loop on which time is what its timers say.

@@ -1,0 +1,199 @@
+"""Bugs planted on purpose. Each must turn the sweep red; if one does not, the sweep is too weak."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from holdfast.hosts.worker import Worker
+from holdfast.hosts.worker import worker as worker_module
+from holdfast.hosts.worker.session import Session
+from holdfast.model.run import Loaded, Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.store import Hear, Store
+from holdfast.testing.crash_world import Plant
+
+ROW_ONLY = 1 << 62
+
+
+class Wrapper:
+    """A store that does what another does."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    async def open(self) -> None:
+        await self.inner.open()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    def now(self) -> int:
+        return self.inner.now()
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        return await self.inner.write(batch)
+
+    async def claim(self, claim: Claim) -> Claimed:
+        return await self.inner.claim(claim)
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        return await self.inner.load(ns, run, after)
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        return await self.inner.find(filter, page)
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        return self.inner.listen(hear, worker=worker)
+
+
+class NoFence(Wrapper):
+    """Appends to whatever is there, whoever holds the run by now."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        return await self.inner.write([await self._unfenced(write) for write in batch])
+
+    async def _unfenced(self, write: Write) -> Write:
+        if not isinstance(write, Advance):
+            return write
+        loaded = await self.inner.load(write.ns, write.run, ROW_ONLY)
+        if loaded is None or loaded.run.status != "running":
+            return write
+        run = loaded.run
+        moved = run.seq - write.seq
+        events = tuple(event._replace(seq=event.seq + moved) for event in write.events)
+        return write._replace(epoch=run.epoch, seq=run.seq, events=events)
+
+
+class FenceFirst(Wrapper):
+    """Looks at the epoch, and then writes: two statements instead of one."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        for write in batch:
+            if isinstance(write, Advance):
+                loaded = await self.inner.load(write.ns, write.run, ROW_ONLY)
+                if loaded is None or loaded.run.epoch != write.epoch:
+                    return [Outcome(False, loaded and loaded.run)]
+        return await self.inner.write(batch)
+
+
+class ParksBlindly(Wrapper):
+    """Parks a run without looking whether a message has come."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        return await self.inner.write(
+            [
+                write._replace(inbox_seq=None) if isinstance(write, Advance) else write
+                for write in batch
+            ]
+        )
+
+
+class TellsFirst(Wrapper):
+    """Tells callers of a run's end while its commit is still on its way."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._hearers: list[Hear] = []
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        self._hearers.append(hear)
+        return super().listen(hear, worker=worker)
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        for write in batch:
+            if isinstance(write, Advance) and write.status in CLOSED:
+                for hear in self._hearers:
+                    hear([Notice(write.ns, write.run, "closed", write.events[-1])])
+        return await super().write(batch)
+
+
+class _Recorder:
+    """Takes what a machine would be fed."""
+
+    def __init__(self) -> None:
+        self.fed: list[tuple[Any, ...]] = []
+
+    def feed(self, *fed: Any) -> None:
+        self.fed.append(fed)
+
+
+class FeedsLate(Session):
+    """Records results first, and lets the body see them after the commit."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.late: list[tuple[Any, ...]] = []
+
+    def _feed_result(self, draft: Any, result: Any) -> None:
+        machine, recorder = self.machine, _Recorder()
+        self.machine = recorder  # type: ignore[assignment]
+        super()._feed_result(draft, result)
+        self.machine = machine
+        self.late += recorder.fed
+
+    def _is_busy(self, turn: Any) -> bool:
+        return bool(self.late) or super()._is_busy(turn)
+
+    async def _commit(self, draft: Any, turn: Any, results: Any) -> None:
+        (late, self.late), before = (self.late, []), self.seq
+        await super()._commit(draft, turn, results)
+        if not late or self.seq == before or self.state != "held":
+            return
+        for fed in late:
+            self.machine.feed(*fed)
+        following = self.machine.take_turn()
+        for key in following.dropped:
+            if key in self.running:
+                self.running.pop(key).stop()
+        self._start(following.asks)
+        self.poke()
+
+
+class StartsFirst(Session):
+    """Starts the next steps while the commit that asks for them is still on its way."""
+
+    async def _commit(self, draft: Any, turn: Any, results: Any) -> None:
+        if draft.status == "running":
+            self._start(turn.asks)
+            turn.asks = []
+        await super()._commit(draft, turn, results)
+
+
+class Collects(Worker):
+    """Leaves evicted machines to the garbage collector."""
+
+    def _evict(self) -> None:
+        self._parked.pop(next(iter(self._parked)))
+        gc.collect()
+
+
+@contextmanager
+def plain(plant: Plant) -> Iterator[Plant]:
+    yield plant
+
+
+async def unchecked(*_: object) -> None:
+    """Stands for the check of every turn by a second machine, which the planted bugs escape."""
+
+
+@contextmanager
+def session(kind: type[Session]) -> Iterator[Plant]:
+    swapped = patch.object(worker_module, "Session", kind)
+    with swapped, patch.object(Worker, "check_replay", unchecked):
+        yield Plant()
+
+
+Planted = Callable[[], AbstractContextManager[Plant]]
+
+PLANTED: dict[str, Planted] = {
+    "no fence": lambda: plain(Plant(below=NoFence)),
+    "fence read before the write": lambda: plain(Plant(above=FenceFirst, below=NoFence)),
+    "park without the inbox check": lambda: plain(Plant(below=ParksBlindly)),
+    "answer told before the commit": lambda: plain(Plant(above=TellsFirst)),
+    "steps started before the commit": lambda: session(StartsFirst),
+    "feed after the commit": lambda: session(FeedsLate),
+    "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
+}

@@ -1,0 +1,38 @@
+"""The sweep finds what it is there for: each planted bug turns it red."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.testing.crash_sweep import Kind, faults_of, run, sweep
+from tests.crash.planted import PLANTED
+from tests.crash.scenarios import SCENARIOS
+
+CATCHERS = {
+    "no fence": "zombie",
+    "fence read before the write": "zombie",
+    "park without the inbox check": "signals",
+    "answer told before the commit": "chain",
+    "steps started before the commit": "chain",
+    "feed after the commit": "race",
+    "eviction by garbage collection": "eviction",
+}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_sweep_finds_it(
+    bug: str, store: Kind, record_property: Callable[[str, object], None]
+) -> None:
+    with PLANTED[bug]() as plant:
+        scenario = SCENARIOS[CATCHERS[bug]]
+        report = sweep(scenario, store, plant=lambda: plant, stop_at_first=True)
+    assert report.violations, f"{bug} was not found by {scenario.name}"
+    caught = f"planted: {bug}: caught by {scenario.name} on {store}, {report.violations[0][:160]}"
+    record_property("crash", caught)
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_bug_hides_from_a_calm_test(bug: str) -> None:
+    with PLANTED[bug]() as plant:
+        assert not faults_of(run(SCENARIOS["cancel"], "memory", plant=plant), None)

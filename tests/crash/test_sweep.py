@@ -1,0 +1,78 @@
+"""Whatever fails at whichever call of the store, each scenario ends as if nothing had."""
+
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+
+from holdfast.ports.store import Store
+from holdfast.testing.crash import FLAVOURS
+from holdfast.testing.crash_sweep import (
+    Kind,
+    Report,
+    ends_of,
+    faults_of,
+    run,
+    sweep,
+    sweep_twice,
+)
+from tests.crash.scenarios import SCENARIOS
+
+STORES: tuple[Kind, ...] = ("memory", "sqlite")
+HOTTEST = ("chain", "signals", "zombie")
+Record = Callable[[str, object], None]
+
+
+def is_sound(report: Report) -> None:
+    assert report.executed == report.points, "not every point was executed"
+    assert not report.violations, "\n" + "\n".join(report.violations[:20])
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_point(name: str, store: Kind, record_property: Record) -> None:
+    report = sweep(SCENARIOS[name], store)
+    record_property("crash", str(report))
+    is_sound(report)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_every_method_of_the_store_is_a_crash_point(store: Kind) -> None:
+    port = {name for name in vars(Store) if not name.startswith("_")}
+    assert port == FLAVOURS.keys()
+    calls = chain.from_iterable(run(each, store).plan.calls for each in SCENARIOS.values())
+    assert {call.method for call in calls} == port
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_world_is_the_same_each_time(name: str) -> None:
+    first, second = (run(SCENARIOS[name], "memory", {9: "before"}, seed=3) for _ in range(2))
+    assert first.plan.calls == second.plan.calls
+    assert ends_of(first) == ends_of(second)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_whoever_goes_first(name: str) -> None:
+    calm = run(SCENARIOS[name], "memory")
+    for seed in range(20):
+        assert not faults_of(run(SCENARIOS[name], "memory", seed=seed), calm), f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("name", HOTTEST)
+def test_a_second_crash_during_recovery(name: str, store: Kind, record_property: Record) -> None:
+    report = sweep_twice(SCENARIOS[name], store)
+    record_property("crash", str(report))
+    is_sound(report)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_every_point_in_other_orders(seed: int, record_property: Record) -> None:
+    for scenario in SCENARIOS.values():
+        report = sweep(scenario, "memory", seed=seed)
+        record_property("crash", f"seed {seed}: {report}")
+        is_sound(report)
