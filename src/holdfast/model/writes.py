@@ -37,7 +37,8 @@ class Advance(NamedTuple):
 
     Guards: the run is running under `epoch`, its history is `seq` long, no cancel waits unless
     `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
-    clock has passed `not_before` (timers).
+    clock has passed `not_before` (timers). A run that stays running has no `reason` and no
+    `wake_at`, whatever is given.
     """
 
     ns: str

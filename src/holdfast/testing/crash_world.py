@@ -73,7 +73,8 @@ class Scenario:
     The script's process also has a worker, unless `apart`; there are `workers` more without a
     script. `loose` names steps whose result may differ from one execution to the next; `either`
     says that several ends are right, so that only the invariants are compared. `flavours` are tried
-    at every call besides what can go wrong there anyway.
+    at every call besides what can go wrong there anyway. `deploys_at` is when every worker is asked
+    to stop in good order and is started anew, in seconds.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Scenario:
     flavours: tuple[Flavour, ...] = ("stall", "freeze")
     loose: frozenset[str] = frozenset()
     either: bool = False
+    deploys_at: float | None = None
     check: Callable[[World], list[str]] = lambda _: []
 
 
@@ -95,6 +97,7 @@ class Process(Life):
         super().__init__(f"{role}.{number}")
         self.world, self.role, self.number = world, role, number
         self.worker: Worker | None = None
+        self.leaves = asyncio.Event()
 
 
 @dataclass
@@ -126,6 +129,7 @@ class World:
         self._files: list[_File] = []
         self._processes: list[Process] = []
         self._living = 0
+        self._stopping = False
         self._memory = MemoryStore(clock=self.loop.clock)
         self._outside = copy_context()
 
@@ -153,18 +157,20 @@ class World:
         return self
 
     async def _main(self) -> None:
-        self._scripted, self._stopping = asyncio.Event(), asyncio.Event()
-        self._over = asyncio.Event()
+        self._scripted, self._over = asyncio.Event(), asyncio.Event()
         self.observer: Observed = self._store()
         await self.observer.open()
         roles = ["caller", *(f"worker{n}" for n in range(1, self.scenario.workers + 1))]
         self._living = len(roles)
         for role in roles:
             self._launch(role, 1)
+        if self.scenario.deploys_at is not None:
+            self.loop.call_later(self.scenario.deploys_at, self._tell_to_leave)
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._scripted.wait()
-            self._stopping.set()
+            self._stopping = True
+            self._tell_to_leave()
             async with asyncio.timeout(PATIENCE):
                 await self._over.wait()
         except TimeoutError:
@@ -176,6 +182,8 @@ class World:
 
     def _launch(self, role: str, number: int) -> None:
         process = Process(self, role, number)
+        if self._stopping:
+            process.leaves.set()
         self._processes.append(process)
         process.spawn(self._live(process))
 
@@ -197,7 +205,17 @@ class World:
             self._scripted.set()
             self._end()
         else:
+            self._left(process)
+
+    def _tell_to_leave(self) -> None:
+        for process in self._processes:
+            process.leaves.set()
+
+    def _left(self, process: Process) -> None:
+        if self._stopping or process.worker is None:
             self._end()
+        else:
+            self._died(process)
 
     def _end(self) -> None:
         self._living -= 1
@@ -223,7 +241,7 @@ class World:
                 await self.scenario.script(Caller(client, self.told, self._is_closed))
                 self._scripted.set()
             if host is not None:
-                await self._stopping.wait()
+                await process.leaves.wait()
 
     def _worker(self, process: Process, store: Store) -> Worker:
         process.worker = self.plant.worker(

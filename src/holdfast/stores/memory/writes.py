@@ -49,12 +49,13 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     run = tables.runs.get(key)
     if run is None or not _may_advance(run, write, now):
         return Outcome(False, run)
+    is_held = write.status == "running"
     changed = run._replace(
         status=write.status,
-        reason=write.reason,
+        reason="" if is_held else write.reason,
         seq=run.seq + len(write.events),
         owner=write.owner,
-        wake_at=write.wake_at,
+        wake_at=None if is_held else write.wake_at,
         inbox_read=run.inbox_read if write.inbox_read is None else write.inbox_read,
         cancel=CANCEL_DELIVERED if write.takes_cancel else run.cancel,
         strikes=0 if write.events else run.strikes,

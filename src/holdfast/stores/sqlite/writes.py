@@ -66,48 +66,47 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
 
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
-    row = _settle(connection, write, now) if _settles(write) else _go_on(connection, write)
-    if row is None:
-        return Outcome(False, read_run(connection, write.ns, write.run))
-    events = write.events
+    ns, run, events = write.ns, write.run, write.events
+    changed = _settle(connection, write, now) if _settles(write) else _go_on(connection, write)
+    if not changed:
+        return Outcome(False, read_run(connection, ns, run))
     if len(events) == 1:
-        connection.execute(SQL.add_event, event_row(write.ns, write.run, events[0]))
+        connection.execute(SQL.add_event, event_row(ns, run, events[0]))
     elif events:
-        rows = [event_row(write.ns, write.run, event) for event in events]
-        connection.executemany(SQL.add_event, rows)
-    return Outcome(True, None, row[0], row[1])
+        connection.executemany(SQL.add_event, [event_row(ns, run, event) for event in events])
+    inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
+    return Outcome(True, None, inbox_seq, cancel)
 
 
 def _settles(write: Advance) -> bool:
-    """Tell whether more changes than the history: status, inbox, wake-up time, a fired timer."""
+    """Tell whether more is changed or guarded than the history: status, inbox, fired timers."""
     return (
         write.status != "running"
         or not write.events
         or write.inbox_read is not None
         or write.inbox_seq is not None
-        or write.wake_at is not None
-        or write.reason != ""
         or write.not_before > 0
         or write.takes_cancel
     )
 
 
-def _go_on(connection: Connection, write: Advance) -> Any:
+def _go_on(connection: Connection, write: Advance) -> int:
     return connection.execute(
         SQL.advance_run,
         (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq),
-    ).fetchone()
+    ).rowcount
 
 
-def _settle(connection: Connection, write: Advance, now: int) -> Any:
+def _settle(connection: Connection, write: Advance, now: int) -> int:
+    is_held = write.status == "running"
     return connection.execute(
         SQL.settle_run,
         {
             "count": len(write.events),
             "status": write.status,
-            "reason": write.reason,
+            "reason": "" if is_held else write.reason,
             "owner": write.owner,
-            "wake_at": write.wake_at,
+            "wake_at": None if is_held else write.wake_at,
             "inbox_read": write.inbox_read,
             "takes_cancel": write.takes_cancel,
             "at": write.at,
@@ -120,7 +119,7 @@ def _settle(connection: Connection, write: Advance, now: int) -> Any:
             "not_before": write.not_before,
             "now": now,
         },
-    ).fetchone()
+    ).rowcount
 
 
 def _put(connection: Connection, write: Put, now: int) -> Outcome:
