@@ -328,6 +328,68 @@ async def run_contested(caller: Caller) -> None:
     assert await caller.result("contested") == ("completed", [10, 1, 20, 9])
 
 
+# --- a deploy: workers are asked to stop in the middle of a step, and start anew
+
+
+@app.workflow
+async def deployed(n: int) -> list[int]:
+    return [await work(n), await slow(n, 2.0), await slow(n + 1, 8.0), await hf.wait_for(go)]
+
+
+async def run_deploy(caller: Caller) -> None:
+    await caller.start(deployed.bind(1), "deploy")
+    await caller.signal("deploy", go, 5, id="early")
+    assert await caller.result("deploy") == ("completed", [10, 1, 2, 5])
+
+
+# --- more runs than a worker may hold
+
+
+async def run_crowd(caller: Caller) -> None:
+    for n in (1, 2, 3):
+        await caller.start(pausable.bind(), f"crowd-{n}")
+    for n in (1, 2, 3):
+        assert await caller.result(f"crowd-{n}") == ("completed", [1, 2, 30])
+
+
+# --- everything at once
+
+
+@app.step(retry=hf.Retry(max_attempts=3, initial=1, factor=1.5, jitter=False))
+async def wobbly(n: int) -> int:
+    effect(n)
+    await asyncio.sleep(n / 4)
+    if hf.attempt() < 3:
+        raise ConnectionError("not yet")
+    return n
+
+
+@app.workflow
+async def storm() -> list[int]:
+    try:
+        async with asyncio.timeout(400):
+            some = asyncio.gather(wobbly(1), wobbly(2), slow(3, 4.0), hf.wait_for(go))
+            return [*await some, await work(5)]
+    finally:
+        await work(9)
+
+
+async def run_storm(caller: Caller) -> None:
+    await caller.start(storm.bind(), "storm")
+    await caller.sleep(3)
+    await caller.signal("storm", go, 4, id="go")
+    assert await caller.result("storm") == ("completed", [1, 2, 3, 4, 50])
+
+
+async def run_cancelled_storm(caller: Caller) -> None:
+    await caller.start(storm.bind(), "cancelled-storm")
+    await caller.sleep(3.4)
+    await caller.cancel("cancelled-storm")
+    with contextlib.suppress(hf.RunClosed):
+        await caller.signal("cancelled-storm", go, 4, id="go")
+    assert (await caller.result("cancelled-storm")).status == "was cancelled"
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -346,5 +408,9 @@ SCENARIOS = {
         Scenario("eviction", app, run_evictions, check=nothing_ran,
                  settings=dataclasses.replace(SETTINGS, machines=1)),
         Scenario("zombie", app, run_contested, apart=True, workers=2),
+        Scenario("deploy", app, run_deploy, apart=True, workers=2, deploys_at=4.0),
+        Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1)),
+        Scenario("storm", app, run_storm),
+        Scenario("cancelled-storm", app, run_cancelled_storm, either=True),
     )
 }  # fmt: skip

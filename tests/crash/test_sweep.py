@@ -1,5 +1,6 @@
 """Whatever fails at whichever call of the store, each scenario ends as if nothing had."""
 
+import dataclasses
 from collections.abc import Callable
 from itertools import chain
 
@@ -56,6 +57,17 @@ def test_whoever_goes_first(name: str) -> None:
     calm = run(SCENARIOS[name], "memory")
     for seed in range(20):
         assert not faults_of(run(SCENARIOS[name], "memory", seed=seed), calm), f"seed {seed}"
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_start_in_doubt_is_no_renewal(store: Kind) -> None:
+    """Else the run would be born without a lease, and be taken from a worker that lives."""
+    scenario = dataclasses.replace(SCENARIOS["deploy"], apart=False, workers=1, deploys_at=None)
+    calls = run(scenario, store).plan.calls
+    born = next(n for n, call in enumerate(calls) if call.what == "Renew,Create")
+    world = run(scenario, store, {born: "lost"})
+    assert not faults_of(world, None)
+    assert {event.epoch for event in world.dump.events["default", "deploy"]} == {1}
 
 
 @pytest.mark.slow
