@@ -97,7 +97,7 @@ async def freezing(once: str) -> int:
 @app.step
 async def wait_for_file(path: str) -> int:
     note("began")
-    while not Path(path).exists():
+    while not Path(path).exists():  # noqa: ASYNC110  (another process makes it)
         await asyncio.sleep(0.01)
     return os.getpid()
 

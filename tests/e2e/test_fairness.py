@@ -31,9 +31,7 @@ WRITER = """
 
 
 @pytest.mark.timeout(60)
-def test_two_writers_get_a_fair_share(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_writers_get_a_fair_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def start(name: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path / "x.db"), name]
         pipe = subprocess.PIPE

@@ -12,6 +12,7 @@ from tests.e2e.processes import Yard, is_stopped, until
 from tests.e2e.shop import app, freezing
 
 LEASE = {"lease": 1.0, "renew": 0.4, "poll": 0.05}
+SETTINGS = hf.Settings(lease=1.0, renew=0.4, poll=0.05)
 
 
 @pytest.mark.timeout(90)
@@ -47,7 +48,7 @@ async def test_a_woken_worker_goes_on_with_other_work(yard: Yard, tmp_path: Path
         run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
         with yard.worker(**LEASE) as sleeper:
             until(lambda: is_stopped(sleeper), "the freeze")
-            async with app.open(yard.url, settings=hf.Settings(**LEASE)):
+            async with app.open(yard.url, settings=SETTINGS):
                 os.environ["HOLDFAST_TEST_JOURNAL"] = str(yard.journal)
                 assert await run.result() == os.getpid()
             os.kill(sleeper.pid, signal.SIGCONT)

@@ -46,7 +46,7 @@ async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
                 result = await client.get(f"order-{n}", order).result()
                 assert result == result_of_order(n)
         worker.terminate()
-        out, err = worker.communicate(timeout=30)
+        _, err = worker.communicate(timeout=30)
         assert worker.returncode == 0, err
     held = await yard.dump(tuple(starts))
     assert held.workers == {}, "the last worker signed off, and the dead were buried"
@@ -58,9 +58,10 @@ async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
         if event.kind == "step.completed"
     }
     doubled = sum(count > 1 for count in executions.values())
+    took = time.monotonic() - began
     with capsys.disabled():
         print(
-            f"\nkills: seed {seed}: {RUNS} runs, {KILLS} kills in {time.monotonic() - began:.1f} s; "
+            f"\nkills: seed {seed}: {RUNS} runs, {KILLS} kills in {took:.1f} s; "
             f"{executions.total()} executions in the journal, {len(recorded)} recorded answers; "
             f"{doubled} attempts ran again because a kill fell between journal line and commit"
         )

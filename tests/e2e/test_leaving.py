@@ -26,7 +26,7 @@ async def test_sigterm_lets_the_running_step_finish_and_gives_the_run_back(
             time.sleep(0.2)
             assert leaving.poll() is None, "it waits for its step"
             door.touch()
-            out, err = leaving.communicate(timeout=30)
+            _, err = leaving.communicate(timeout=30)
             assert leaving.returncode == 0, err
         row = await run.describe()
         assert (row.status, row.owner, row.strikes, row.seq) == ("waiting", None, 0, 2)
@@ -91,5 +91,5 @@ async def test_a_thread_that_never_ends_does_not_keep_the_process(yard: Yard) ->
             with pytest.raises(Exception, match="StepTimedOut"):
                 await run.result()
             worker.terminate()
-            out, err = worker.communicate(timeout=10)
+            _, err = worker.communicate(timeout=10)
             assert worker.returncode == 0, err

@@ -1,6 +1,7 @@
 """Cancel is a state: the body hears of it once, may clean up, and nothing else is recorded."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -345,10 +346,8 @@ async def test_a_terminated_runs_step_records_nothing(place: Place, app: hf.App)
     @app.step
     async def work() -> int:
         began.set()
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await release.wait()
-        except asyncio.CancelledError:
-            pass
         return 1
 
     @app.workflow

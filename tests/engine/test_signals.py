@@ -140,7 +140,7 @@ async def test_a_signal_of_the_wrong_type_is_refused_by_the_sender(
     async with place.open(app) as client:
         run = await client.start(flow.bind())
         with pytest.raises(hf.HoldfastError, match="signal number"):
-            await run.signal(number, "five")  # type: ignore[arg-type]
+            await run.signal(number, "five")  # type: ignore[misc]
         assert "signal.received" not in await kinds(run)
         await run.terminate()
 

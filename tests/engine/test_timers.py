@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ async def test_a_timer_fires_to_the_millisecond_and_never_early(place: Place, ap
         run = await client.start(flow.bind())
         times = await within(run.result())
         fired = [e for e in (await run.history()).events if e.kind == "timer.fired"]
-    for before, after in zip(times, times[1:], strict=False):
+    for before, after in pairwise(times):
         assert after - before >= timedelta(milliseconds=13)
     assert all(event.at >= int(event.payload or b"0") for event in fired)
     lateness = sorted(event.at - int(event.payload or b"0") for event in fired)

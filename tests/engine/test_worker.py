@@ -324,10 +324,10 @@ class Faulty:
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         if not any(isinstance(write, Advance) for write in batch):
-            return await self._write(batch)  # type: ignore[no-any-return]
+            return await self._write(batch)
         self.seen += 1
         if self.left <= 0:
-            return await self._write(batch)  # type: ignore[no-any-return]
+            return await self._write(batch)
         self.left -= 1
         if self.happens:
             await self._write(batch)

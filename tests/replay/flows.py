@@ -1,0 +1,240 @@
+"""Workflows whose recorded histories every release and every interpreter must replay.
+
+    python -m tests.replay.flows record FOLDER      run each here and write its history
+    python -m tests.replay.flows replay FOLDER      replay all that the folder holds
+
+Never change a workflow of this file: add another. What runs in the field cannot be changed either.
+"""
+
+import asyncio
+import base64
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import holdfast as hf
+from holdfast.machine import Machine
+from holdfast.model.events import CLASS_OF, Event
+
+app = hf.App("histories")
+go = hf.Signal("go", int)
+ONCE = hf.Retry(max_attempts=1)
+
+
+@app.step
+async def work(n: int) -> int:
+    return n
+
+
+@app.step
+async def never() -> int:
+    await asyncio.Event().wait()
+    return 0
+
+
+@app.step(retry=hf.Retry(max_attempts=2, initial=0.001))
+async def flaky(n: int) -> int:
+    if hf.attempt() == 1:
+        raise ValueError("first")
+    return n
+
+
+@app.step(retry=ONCE, raises=[KeyError])
+async def fails(listed: bool) -> int:
+    raise KeyError("k") if listed else ValueError("v")
+
+
+@app.step
+async def identify(token: str) -> str:
+    return token
+
+
+@app.workflow
+async def wait_for() -> list[int]:
+    """3.11 makes a task for wait_for, 3.12 does not: the keys must not tell."""
+    got = [await asyncio.wait_for(work(1), 60)]
+
+    async def nested() -> int:
+        return await asyncio.wait_for(work(2), 60) + await work(3)
+
+    got.append(await asyncio.wait_for(nested(), 60))
+    try:
+        await asyncio.wait_for(never(), 0.01)
+    except TimeoutError:
+        got.append(await work(4))
+    return got
+
+
+@app.workflow
+async def timeout() -> list[int]:
+    got: list[int] = []
+    for n in range(3):
+        try:
+            async with asyncio.timeout(0.01):
+                got.append(await work(n))
+                await never()
+        except TimeoutError:
+            got.append(-n)
+    return got
+
+
+@app.workflow
+async def groups() -> list[int]:
+    async def branch(n: int) -> int:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work(10 * n + k)) for k in range(3)]
+        return sum(task.result() for task in tasks)
+
+    async with asyncio.TaskGroup() as group:
+        branches = [group.create_task(branch(n)) for n in range(3)]
+    more = await asyncio.gather(branch(7), work(1), branch(8))
+    return [*(task.result() for task in branches), *more]
+
+
+@app.workflow
+async def losers() -> list[int]:
+    async def slow() -> int:
+        return await never()
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(slow()) for _ in range(5)]
+        done, pending = await hf.wait(
+            [group.create_task(work(1)), *tasks], return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in pending:
+            task.cancel()
+    first = [task.result() for task in done]
+    return [*first, *[await each for each in hf.as_completed([work(2), work(3)])]]
+
+
+@app.workflow
+async def locks() -> list[int]:
+    lock, queue, order = asyncio.Lock(), asyncio.Queue[int](1), list[int]()
+    room = asyncio.Semaphore(2)
+
+    async def one(n: int) -> None:
+        async with lock:
+            order.append(await work(n))
+        async with room:
+            await hf.sleep(0.001)
+            await queue.put(n)
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(4):
+            group.create_task(one(n))
+        order += [await queue.get() for _ in range(4)]
+    return sorted(order)
+
+
+@app.workflow
+async def failures() -> list[str]:
+    told = [str(await flaky(1))]
+    try:
+        await fails(False)
+    except hf.StepFailed as error:
+        told.append(f"{error.type} {error.attempts}")
+    try:
+        await fails(True)
+    except KeyError as error:
+        told.append(repr(error))
+    return told
+
+
+@app.workflow
+async def signals() -> list[int]:
+    got = [await hf.wait_for(go), await hf.wait_for(go, timeout=60)]
+    try:
+        got.append(await hf.wait_for(go, timeout=0.01))
+    except TimeoutError:
+        got.append(await work(-1))
+    return got
+
+
+@app.workflow
+async def chance() -> list[str]:
+    async def child() -> str:
+        return await identify(f"{hf.uuid()} {hf.random().random()}")
+
+    return [*await asyncio.gather(child(), child()), await identify(str(hf.random().random()))]
+
+
+@app.workflow
+async def cancelled() -> int:
+    try:
+        await hf.wait_for(go)
+    finally:
+        await asyncio.shield(work(1))
+    return 0
+
+
+async def record(folder: Path) -> None:
+    """Run every workflow on this interpreter and write what the store holds of it."""
+    settings = hf.Settings(poll=0.05, drain=0.1, paranoid=True)
+    async with app.open("memory://", settings=settings) as client:
+        for name, workflow in app.workflows.items():
+            run = await client.start(workflow.bind(), id=name)
+            if name == "signals":
+                await run.signal(go, 1)
+                await run.signal(go, 2)
+            if name == "cancelled":
+                await run.cancel()
+            events = [event async for event in run.events()]
+            document = {
+                "workflow": name,
+                "python": platform.python_version(),
+                "holdfast": hf.__version__,
+                "events": [_document(event) for event in events],
+            }
+            text = json.dumps(document, indent=1)
+            (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def replay(path: Path) -> str:
+    """Replay one history; return how it ended. Raises `ReplayMismatch` or fails an assertion."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    workflow = app.workflows[document["workflow"]]
+    machine = Machine(workflow.function, workflow.signature, ns="default", run=document["workflow"])
+    try:
+        for fields in document["events"]:
+            event = _event(fields)
+            if CLASS_OF[event.kind] == "close":
+                assert machine.ended is not None, f"{path.name}: the body has not ended"
+                assert f"run.{machine.ended.status}" == event.kind
+                assert machine.ended.payload == event.payload
+                return event.kind
+            machine.feed(event)
+    finally:
+        machine.close()
+    raise AssertionError(f"{path.name} is the history of no closed run")
+
+
+def _document(event: Event) -> dict[str, Any]:
+    fields = event._asdict()
+    for name in ("payload", "digest"):
+        if fields[name] is not None:
+            fields[name] = base64.b64encode(fields[name]).decode()
+    return {name: value for name, value in fields.items() if value not in (None, 0, "")}
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    stored: dict[str, Any] = {
+        name: base64.b64decode(value) if name in ("payload", "digest") else value
+        for name, value in fields.items()
+    }
+    return Event(**stored)
+
+
+def main(verb: str, folder: str) -> None:
+    if verb == "record":
+        asyncio.run(record(Path(folder)))
+        return
+    for path in sorted(Path(folder).glob("*.json")):
+        print(path.stem, replay(path))
+
+
+if __name__ == "__main__":
+    from tests.replay import flows
+
+    flows.main(*sys.argv[1:])

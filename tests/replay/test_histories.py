@@ -1,0 +1,57 @@
+"""Recorded histories are replayed by today's code, on every Python that is here."""
+
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from tests.replay import flows, interpreters
+
+HISTORIES = Path(__file__).parent / "histories"
+NAMES = sorted(path.stem for path in HISTORIES.glob("*.json"))
+
+
+def test_every_workflow_has_a_recorded_history() -> None:
+    assert sorted(flows.app.workflows) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_history_replays_to_its_end(name: str) -> None:
+    ended = "run.cancelled" if name == "cancelled" else "run.completed"
+    assert flows.replay(HISTORIES / f"{name}.json") == ended
+
+
+def test_a_changed_history_is_noticed(tmp_path: Path) -> None:
+    text = (HISTORIES / "groups.json").read_text(encoding="utf-8")
+    (tmp_path / "groups.json").write_text(text.replace("branch[2]", "branch[9]"), encoding="utf-8")
+    with pytest.raises(hf.ReplayMismatch):
+        flows.replay(tmp_path / "groups.json")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_histories_cross_from_every_python_to_every_other(
+    tmp_path: Path, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = pytestconfig.cache.mkdir("interpreters")
+    problems = {
+        name: interpreters.prepare(name, python, cache)
+        for name, python in interpreters.found().items()
+    }
+    usable = {name: p for name, p in interpreters.found().items() if not problems[name]}
+    with capsys.disabled():
+        for name, problem in problems.items():
+            print(
+                f"\nreplay: Python {name}: {problem or 'histories recorded and replayed'}", end=""
+            )
+        print()
+    folders = {"golden": HISTORIES}
+    for name, python in usable.items():
+        folders[name] = tmp_path / name
+        folders[name].mkdir()
+        interpreters.run(name, python, cache, "record", str(folders[name]))
+    for name, python in usable.items():
+        for folder in folders.values():
+            printed = interpreters.run(name, python, cache, "replay", str(folder))
+            assert printed.count("run.completed") == len(NAMES) - 1
+            assert printed.count("run.cancelled") == 1
