@@ -37,7 +37,7 @@ async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
             assert refusals >= 1
             assert await run.result() == other.pid
     held = await yard.dump()
-    events = held.events["default", "frozen"]
+    events = [e for e in held.events["default", "frozen"] if e.kind != "step.started"]
     assert [event.kind for event in events] == ["run.started", "step.completed", "run.completed"]
     assert events[0].epoch < events[1].epoch == events[2].epoch
 

@@ -52,8 +52,9 @@ def worker_of(client: hf.Client) -> Worker:
 
 
 async def kinds(run: hf.RunHandle[Any]) -> list[str]:
-    """Return the kinds of the run's living events."""
-    return [event.kind for event in (await run.history()).events]
+    """Return the kinds of the run's living events, without the marks of slow steps."""
+    events = (await run.history()).events
+    return [event.kind for event in events if event.kind != "step.started"]
 
 
 async def event_of(run: hf.RunHandle[Any], kind: str) -> hf.Event:

@@ -65,13 +65,13 @@ async def test_a_paused_run_stays_paused_through_restarts_and_signals(
 async def test_a_timer_that_was_due_fires_on_resume(place: Place, app: hf.App) -> None:
     @app.workflow
     async def flow() -> None:
-        await hf.sleep(0.03)
+        await hf.sleep(0.3)
 
     async with place.open(app) as client:
         run = await client.start(flow.bind())
         await run.pause()
         await status_of(run, "paused")
-        await asyncio.sleep(0.05)  # past the timer
+        await asyncio.sleep(0.35)  # past the timer
         assert "timer.fired" not in await kinds(run)
         await run.resume()
         await within(run.result())
@@ -82,7 +82,7 @@ async def test_a_retry_that_was_due_runs_on_resume(place: Place, app: hf.App) ->
     failed = asyncio.Event()
     numbers: list[int] = []
 
-    @app.step(retry=hf.Retry(max_attempts=3, initial=0.2, jitter=False))
+    @app.step(retry=hf.Retry(max_attempts=3, initial=0.5, jitter=False))
     async def flaky() -> int:
         numbers.append(hf.attempt())
         if hf.attempt() == 1:
@@ -99,7 +99,7 @@ async def test_a_retry_that_was_due_runs_on_resume(place: Place, app: hf.App) ->
         await event_of(run, "step.retrying")
         await run.pause()
         await status_of(run, "paused")
-        await asyncio.sleep(0.25)  # past the back-off
+        await asyncio.sleep(0.55)  # past the back-off
         assert numbers == [1]
         await run.resume()
         assert await within(run.result()) == 2

@@ -104,7 +104,7 @@ async def test_back_off_goes_on_after_a_restart(place: Place, app: hf.App) -> No
     numbers: list[int] = []
     keys: set[str] = set()
 
-    @app.step(retry=hf.Retry(max_attempts=3, initial=0.05, factor=1, jitter=False))
+    @app.step(retry=hf.Retry(max_attempts=3, initial=0.3, factor=1, jitter=False))
     async def flaky() -> str:
         numbers.append(hf.attempt())
         keys.add(hf.idempotency_key())
@@ -256,7 +256,7 @@ async def test_listed_exceptions_cross_as_themselves(place: Place, app: hf.App) 
 async def test_a_step_the_body_gave_up_is_not_retried(place: Place, app: hf.App) -> None:
     calls: list[int] = []
 
-    @app.step(retry=hf.Retry(max_attempts=5, initial=0.02, jitter=False))
+    @app.step(retry=hf.Retry(max_attempts=5, initial=0.3, jitter=False))
     async def flaky() -> None:
         calls.append(hf.attempt())
         raise Flaky
@@ -268,10 +268,10 @@ async def test_a_step_the_body_gave_up_is_not_retried(place: Place, app: hf.App)
     @app.workflow
     async def flow() -> str:
         try:
-            async with asyncio.timeout(0.01):
+            async with asyncio.timeout(0.2):
                 await flaky()
         except TimeoutError:
-            await hf.sleep(0.05)
+            await hf.sleep(0.2)
             return await after()
         return ""
 

@@ -194,7 +194,7 @@ async def test_what_the_body_did_after_the_failure_is_taken_back(place: Place, a
 async def test_time_for_a_step_counts_from_the_reopening(place: Place, app: hf.App) -> None:
     broken = True
 
-    @app.step(retry=ONCE, total_timeout=0.25)
+    @app.step(retry=ONCE, total_timeout=0.4)
     async def work() -> str:
         if broken:
             raise ValueError
@@ -207,7 +207,7 @@ async def test_time_for_a_step_counts_from_the_reopening(place: Place, app: hf.A
     async with place.open(app) as client:
         run = await client.start(flow.bind())
         await status_of(run, "failed")
-        await asyncio.sleep(0.3)  # longer than total_timeout: somebody mends the code
+        await asyncio.sleep(0.45)  # longer than total_timeout: somebody mends the code
         broken = False
         await run.retry()
         assert await within(run.result()) == "done"

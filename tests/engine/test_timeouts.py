@@ -122,7 +122,7 @@ async def test_total_timeout_ends_a_running_attempt(place: Place, app: hf.App) -
 async def test_a_sync_step_that_times_out_is_written_off(place: Place, app: hf.App) -> None:
     release, told = threading.Event(), threading.Event()
 
-    @app.step(timeout=0.02, retry=ONCE)
+    @app.step(timeout=0.3, retry=ONCE)
     def stuck() -> None:
         assert not hf.cancelled()
         release.wait(10)
@@ -161,7 +161,7 @@ async def test_a_late_result_of_a_written_off_thread_is_dropped(place: Place, ap
     release = threading.Event()
     calls: list[int] = []
 
-    @app.step(timeout=0.02, retry=hf.Retry(max_attempts=2, initial=0.001))
+    @app.step(timeout=0.3, retry=hf.Retry(max_attempts=2, initial=0.001))
     def slow() -> int:
         number = hf.attempt()
         calls.append(number)
@@ -191,9 +191,9 @@ async def test_a_late_result_of_a_written_off_thread_is_dropped(place: Place, ap
 
 
 async def test_a_wait_for_a_slot_is_no_part_of_the_timeout(place: Place, app: hf.App) -> None:
-    @app.step(timeout=0.15, retry=ONCE)
+    @app.step(timeout=0.4, retry=ONCE)
     async def work(n: int) -> int:
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(0.12)
         return n
 
     @app.workflow
@@ -207,9 +207,9 @@ async def test_a_wait_for_a_slot_is_no_part_of_the_timeout(place: Place, app: hf
 async def test_a_wait_for_a_thread_is_no_part_of_the_timeout(place: Place, app: hf.App) -> None:
     clock = threading.Event()
 
-    @app.step(timeout=0.15, retry=ONCE)
+    @app.step(timeout=0.4, retry=ONCE)
     def work(n: int) -> int:
-        clock.wait(0.06)
+        clock.wait(0.12)
         return n
 
     @app.workflow
@@ -257,10 +257,10 @@ async def test_a_step_of_a_terminated_run_is_told_to_stop(
 async def test_total_timeout_counts_the_wait_for_a_slot(place: Place, app: hf.App) -> None:
     began: list[int] = []
 
-    @app.step(total_timeout=0.3, retry=ONCE)
+    @app.step(total_timeout=0.5, retry=ONCE)
     async def work(n: int) -> int:
         began.append(n)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.3)
         return n
 
     @app.workflow

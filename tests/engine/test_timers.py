@@ -241,10 +241,12 @@ async def test_plain_asyncio_is_durable(place: Place, app: hf.App, name: str) ->
 
 
 async def test_what_the_body_no_longer_asks_for_is_stopped(place: Place, app: hf.App) -> None:
-    stopped = asyncio.Event()
+    began, stopped = asyncio.Event(), asyncio.Event()
+    give_up = hf.Signal("give_up", bool)
 
     @app.step
     async def slow() -> None:
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -252,20 +254,21 @@ async def test_what_the_body_no_longer_asks_for_is_stopped(place: Place, app: hf
 
     @app.step
     async def after() -> bool:
-        await asyncio.wait_for(stopped.wait(), 5)
+        await stopped.wait()
         return True
 
     @app.workflow
     async def flow() -> bool:
-        try:
-            async with asyncio.timeout(0.02):
-                await slow()
-        except TimeoutError:
-            return await after()
-        return False
+        waiting = asyncio.ensure_future(slow())
+        await hf.wait_for(give_up)
+        waiting.cancel()
+        return await after()
 
     async with place.open(app) as client:
-        assert await within((await client.start(flow.bind())).result())
+        run = await client.start(flow.bind())
+        await within(began.wait())
+        await run.signal(give_up, True)
+        assert await within(run.result())
 
 
 async def test_two_results_in_one_commit_where_the_body_cancels_the_loser(

@@ -149,7 +149,7 @@ async def test_left_over_tasks_are_cancelled_and_named(
             await slow()
 
         task = asyncio.create_task(background())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
         assert not task.done()
         return 1
 
