@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ SETTINGS = hf.Settings(lease=1.0, renew=0.4, poll=0.05)
 
 @pytest.mark.timeout(90)
 async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
-    yard: Yard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    yard: Yard, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async with app.open(yard.url, worker=False) as client:
         run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
@@ -32,8 +33,7 @@ async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
             out, err = sleeper.communicate(timeout=30)
             assert sleeper.returncode == 0, err
             refusals = json.loads(out.splitlines()[-1])["refusals"]
-            with capsys.disabled():
-                print(f"\nfrozen: {refusals} refused commit(s) of the worker that woke up")
+            record_property("e2e", f"frozen: {refusals} refused commits of the woken worker")
             assert refusals >= 1
             assert await run.result() == other.pid
     held = await yard.dump()

@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -21,7 +22,7 @@ QUIET = hf.Settings(poll=0.05)
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
-    yard: Yard, capsys: pytest.CaptureFixture[str]
+    yard: Yard, record_property: Callable[[str, object], None]
 ) -> None:
     seed = int(os.environ.get("HOLDFAST_SEED") or time.time_ns() % 1_000_000)
     chance = random.Random(seed)
@@ -59,12 +60,12 @@ async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
     }
     doubled = sum(count > 1 for count in executions.values())
     took = time.monotonic() - began
-    with capsys.disabled():
-        print(
-            f"\nkills: seed {seed}: {RUNS} runs, {KILLS} kills in {took:.1f} s; "
-            f"{executions.total()} executions in the journal, {len(recorded)} recorded answers; "
-            f"{doubled} attempts ran again because a kill fell between journal line and commit"
-        )
+    record_property(
+        "e2e",
+        f"kills: seed {seed}, {RUNS} runs, {KILLS} kills in {took:.1f} s; "
+        f"{executions.total()} executions in the journal, {len(recorded)} recorded answers; "
+        f"{doubled} attempts ran again, killed between journal line and commit",
+    )
     assert doubled >= 1, f"no kill fell between a journal line and its commit (seed {seed})"
     assert {(run, key) for run, key, _ in executions} == recorded
     assert len(recorded) == RUNS * 4

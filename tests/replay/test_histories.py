@@ -1,5 +1,6 @@
 """Recorded histories are replayed by today's code, on every Python that is here."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_changed_history_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_histories_cross_from_every_python_to_every_other(
-    tmp_path: Path, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     cache = pytestconfig.cache.mkdir("interpreters")
     problems = {
@@ -39,12 +40,9 @@ def test_histories_cross_from_every_python_to_every_other(
         for name, python in interpreters.found().items()
     }
     usable = {name: p for name, p in interpreters.found().items() if not problems[name]}
-    with capsys.disabled():
-        for name, problem in problems.items():
-            print(
-                f"\nreplay: Python {name}: {problem or 'histories recorded and replayed'}", end=""
-            )
-        print()
+    for name, problem in problems.items():
+        told = problem or f"recorded {len(NAMES)} histories, replayed all others' and the golden"
+        record_property("replay", f"Python {name}: {told}")
     folders = {"golden": HISTORIES}
     for name, python in usable.items():
         folders[name] = tmp_path / name
