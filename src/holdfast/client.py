@@ -103,7 +103,7 @@ class Client:
             Filter(self.engine.ns, statuses=statuses, workflow=workflow),
             Page(limit=limit, before_at=before_at, before_id=before_id),
         )
-        last = runs[-1] if len(runs) == limit else None
+        last = runs[-1] if runs and len(runs) == limit else None
         return Listing(runs, f"{last.created_at}:{last.id}" if last else None)
 
 

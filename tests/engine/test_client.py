@@ -254,6 +254,14 @@ async def test_pages_hold_every_run_once_while_more_are_started(place: Place, ap
             await client.list(after="nonsense")
 
 
+async def test_a_page_of_nothing_is_empty(place: Place, app: hf.App) -> None:
+    flow = quick(app)
+    async with place.open(app) as client:
+        assert await client.list() == ([], None)
+        await client.start(flow.bind(1))
+        assert await client.list(limit=0) == ([], None)
+
+
 async def test_namespaces_are_apart(place: Place) -> None:
     one, two = hf.App("shop", namespace="one"), hf.App("shop", namespace="two")
     first, second = quick(one), quick(two)
