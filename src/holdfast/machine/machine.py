@@ -257,11 +257,11 @@ class Machine:
     def _fail(self, event: Event, _: object) -> None:
         ask = self._answered(event, "the failure of step ")
         try:
-            failure = decode_failure(event.payload)
-        except (ValueError, TypeError) as error:
+            raised = ask.step.error_of(decode_failure(event.payload), ask.key)
+        except (ValueError, TypeError, HoldfastError) as error:
             what = f"the failure of {ask.key}"
             raise Undecodable(seq=event.seq, what=what, problem=str(error)) from error
-        self._settle(ask).set_exception(ask.step.error_of(failure, ask.key))
+        self._settle(ask).set_exception(raised)
         self._spin()
 
     def _fire(self, event: Event, _: object) -> None:
@@ -297,7 +297,9 @@ class Machine:
         if ask is None:
             raise self._mismatch(recorded + event.key)
         found, asked = event.digest, ask.digest
-        if found is not None and found != asked and found[8:] == asked[8:]:
+        if found == asked:
+            return ask
+        if found is not None and found[8:] == asked[8:]:
             raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
 
@@ -329,7 +331,7 @@ class Machine:
         loop = self.loop
         loop.drain()
         main = loop.main
-        if main is not None and self.ended is None and main.done():
+        if main is not None and main.done() and self.ended is None:
             ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)
             leftovers = tuple(task.label for task in unfinished(loop.tasks))
             self._retire(cancel=True)

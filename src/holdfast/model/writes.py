@@ -134,6 +134,8 @@ class Claim(NamedTuple):
     """How many runs that crashed their worker twice or more may be among them."""
     reaps: tuple[Reap, ...] = ()
     """Workers to take runs from first, in the same commit."""
+    info: str = ""
+    """What the worker's row says of it."""
     eager: bool = False
     """There was a hint that runs wait: try to take them without looking first."""
 

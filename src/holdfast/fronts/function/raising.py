@@ -26,7 +26,14 @@ CLASS = "raises"
 LOST = "not_raised"
 """Where a failure's details say why an exception listed in `raises=[...]` could not cross."""
 
-_OPAQUE = (BaseExceptionGroup, UnicodeEncodeError, UnicodeDecodeError, UnicodeTranslateError)
+_OPAQUE = (
+    BaseExceptionGroup,
+    StopIteration,
+    StopAsyncIteration,
+    UnicodeEncodeError,
+    UnicodeDecodeError,
+    UnicodeTranslateError,
+)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

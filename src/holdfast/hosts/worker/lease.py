@@ -28,16 +28,15 @@ class Lease:
     def __init__(
         self,
         store: Store,
-        worker: str,
+        command: RenewLease,
         *,
-        seconds: float,
         renew: float,
         is_needed: Callable[[], bool],
         threaded: bool = True,
     ) -> None:
         self._store, self._renew, self._is_needed = store, renew, is_needed
-        self._command = RenewLease(worker, round(seconds * 1e6))
-        self._fresh_for = seconds - renew
+        self._command = command
+        self._fresh_for = command.lease / 1e6 - renew
         self._renewed_at = float("-inf")
         self._threaded = threaded
         self._stopped = threading.Event()

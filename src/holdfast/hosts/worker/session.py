@@ -39,8 +39,9 @@ class Session:
 
     __slots__ = (
         "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read",
-        "_reopened_at", "_results", "_resumes", "_retries", "_wake", "_worker", "cancelled_at",
-        "draining", "inbox_seq", "last_at", "machine", "paused", "run", "running", "seq", "state",
+        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_wake", "_worker",
+        "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run", "running",
+        "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -66,6 +67,7 @@ class Session:
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
+        self._shown: tuple[Attempt, ...] = ()
 
     # --- what others tell it
 
@@ -96,6 +98,11 @@ class Session:
         """Take the result of an attempt into the next turn."""
         self.running.pop(result.ask.key, None)
         self._results.append(result)
+        self.poke()
+
+    def show(self, attempt: Attempt) -> None:
+        """Record in the next turn that this attempt has been running for a while."""
+        self._shown = (*self._shown, attempt)
         self.poke()
 
     def poke(self) -> None:
@@ -162,7 +169,16 @@ class Session:
                 self._feed_result(draft, result)
         if not self.paused:
             self._fire_timers(draft)
+        if self._shown:
+            self._record_shown(draft)
         return self._take_turn()
+
+    def _record_shown(self, draft: Draft) -> None:
+        shown, self._shown = self._shown, ()
+        for attempt in shown:
+            started = self.running.get(attempt.key)
+            if started is not None and started.attempt is attempt:
+                self.machine.feed(draft.add_started(started.ask, attempt.number))
 
     def _take_turn(self) -> Turn:
         machine = self.machine
@@ -391,7 +407,8 @@ class Session:
             # Time for the attempts of a reopened run counts from there.
             ask = ask._replace(asked_at=self._reopened_at)
         attempt = Attempt(run.ns, run.id, run.generation, ask.key, number)
-        started = StepRun(ask, attempt, attempts.limit_of(ask, self._stamp), self.settle)
+        limit = attempts.limit_of(ask, self._stamp)
+        started = StepRun(ask, attempt, limit, self.settle, self.show)
         self.running[ask.key] = started
         self._worker.steps.start(started)
 

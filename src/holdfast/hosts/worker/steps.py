@@ -32,10 +32,14 @@ class Result(NamedTuple):
 
 log = logging.getLogger("holdfast.worker")
 
+SHOWN_AFTER = 0.1
+"""Seconds after which a running step is recorded as started."""
+
 PATIENCE = 1.0
 """Seconds a cancelled step may take to end before the worker leaves without it."""
 
 Settle = Callable[[Result], None]
+Show = Callable[[Attempt], None]
 Limit = Callable[[], int]
 """Tells how long an attempt that begins now may take, in microseconds."""
 
@@ -43,11 +47,16 @@ Limit = Callable[[], int]
 class StepRun:
     """One attempt under way, or waiting for a slot."""
 
-    __slots__ = ("ask", "attempt", "limit", "settle", "task")
+    __slots__ = ("ask", "attempt", "began", "is_shown", "limit", "settle", "show", "task")
 
-    def __init__(self, ask: StepAsk, attempt: Attempt, limit: Limit | None, settle: Settle) -> None:
-        self.ask, self.attempt, self.limit, self.settle = ask, attempt, limit, settle
+    def __init__(
+        self, ask: StepAsk, attempt: Attempt, limit: Limit | None, settle: Settle, show: Show
+    ) -> None:
+        self.ask, self.attempt, self.limit = ask, attempt, limit
+        self.settle, self.show = settle, show
         self.task: asyncio.Task[None] | None = None
+        self.began = 0.0
+        self.is_shown = False
 
     def stop(self) -> None:
         """Have nobody wait for this attempt any more."""
@@ -64,7 +73,8 @@ class Steps:
     def __init__(self, *, slots: int, threads: int) -> None:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
-        self._running: dict[asyncio.Task[None], None] = {}
+        self._running: dict[asyncio.Task[None], StepRun] = {}
+        self._ticks: asyncio.TimerHandle | None = None
         self._pool: Threads | None = None
         self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
         self.written_off = 0
@@ -89,6 +99,8 @@ class Steps:
     async def stop(self) -> None:
         """Cancel what runs and let go of the threads."""
         self._waiting.clear()
+        if self._ticks is not None:
+            self._ticks.cancel()
         tasks = tuple(self._running)
         for task in tasks:
             task.cancel()
@@ -101,8 +113,19 @@ class Steps:
 
     def _begin(self, run: StepRun) -> None:
         task = run.task = asyncio.create_task(self._execute(run))
-        self._running[task] = None
+        self._running[task] = run
         task.add_done_callback(self._ended)
+        if self._ticks is None:
+            self._ticks = asyncio.get_running_loop().call_later(SHOWN_AFTER, self._tick)
+
+    def _tick(self) -> None:
+        """Have people see what has been running for a while, by looking ten times a second."""
+        loop = asyncio.get_running_loop()
+        self._ticks = loop.call_later(SHOWN_AFTER, self._tick) if self._running else None
+        for run in self._running.values():
+            if not run.is_shown and run.began and loop.time() - run.began >= SHOWN_AFTER:
+                run.is_shown = True
+                run.show(run.attempt)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -115,7 +138,7 @@ class Steps:
     async def _execute(self, run: StepRun) -> None:
         ask, step = run.ask, run.ask.step
         clock = asyncio.get_running_loop().time
-        began = clock()
+        began = run.began = clock()
         CURRENT.set(run.attempt)
         try:
             args, kwargs = step.signature.decode(ask.args)

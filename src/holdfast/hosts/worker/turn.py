@@ -18,6 +18,9 @@ CLOSES: dict[str, EventKind] = {
 }
 
 
+REASON_LIMIT = 200
+
+
 class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
@@ -63,6 +66,11 @@ class Draft:
         events.append(event)
         return event
 
+    def add_started(self, ask: StepAsk, number: int) -> Event:
+        """Record that an attempt has been running for a while, for people to see."""
+        payload = f'{{"attempt":{number}}}'.encode()
+        return self.add(Event("step.started", self.at, ask.key, payload, ask.asked_seq, ask.digest))
+
     def add_message(self, message: Message) -> Event:
         """Move a message from the inbox into the history."""
         self._inbox_read = max(self._inbox_read or 0, message.n)
@@ -83,6 +91,7 @@ class Draft:
         payload = ended.payload
         if ended.failure is not None:
             payload = encode_failure(ended.failure)
+            self._reason = f"{ended.failure.type}: {ended.failure.message}"[:REASON_LIMIT]
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
+import os
 import random
 from collections.abc import Callable, Sequence
+from socket import gethostname
 from types import TracebackType
 from typing import Self, cast
 
@@ -17,7 +20,7 @@ from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
-from holdfast.model.commands import ReapLeases, RetireWorker
+from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Run
 from holdfast.model.settings import Settings
@@ -59,10 +62,10 @@ class Worker:
         self._poked = asyncio.Event()
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
+        self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
         self._lease = Lease(
             store,
-            id,
-            seconds=self.settings.lease,
+            RenewLease(id, round(self.settings.lease * 1e6), info=self._info),
             renew=self.settings.renew,
             is_needed=lambda: bool(self.sessions),
             threaded=threaded,
@@ -169,6 +172,7 @@ class Worker:
             limit=max(room, 0),
             lease=round(self.settings.lease * 1e6),
             suspects=suspects,
+            info=self._info,
             eager=eager,
         )
         claimed = await self.store.claim(claim)

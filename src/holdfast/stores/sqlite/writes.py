@@ -231,7 +231,7 @@ def take(connection: Connection, claim: Claim, now: int) -> tuple[Run, ...]:
     ids = _choose(connection, claim, now)
     if not ids:
         return ()
-    _renew(connection, Renew(claim.worker, claim.lease), now)
+    _renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     rows = connection.execute(
         SQL.claim_runs, {"ns": claim.ns, "worker": claim.worker, "now": now, "ids": json.dumps(ids)}
     ).fetchall()
