@@ -25,7 +25,7 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from types import CoroutineType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from holdfast.testing.clock import BEGINNING
 
@@ -123,6 +123,13 @@ class Handle(asyncio.TimerHandle):
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def _one_thread(self: VirtualLoop, *args: object, **kwargs: object) -> NoReturn:
+    raise RuntimeError(
+        "A virtual loop has one thread. Make stores and workers with threaded=False, and all steps "
+        "async."
+    )
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -285,17 +292,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Keep what asyncio has to say, for whoever runs the loop to look at."""
         self.errors.append(context)
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callback, *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        """Refuse: there is one thread."""
-        raise RuntimeError("A virtual loop has one thread. Make the store with threaded=False.")
-
-    def run_in_executor(  # type: ignore[override]
-        self, executor: Any, func: Callback, *args: Any
-    ) -> Any:
-        """Refuse: there is one thread."""
-        raise RuntimeError("A virtual loop has one thread. Make the steps async.")
+    call_soon_threadsafe = _one_thread
+    run_in_executor = _one_thread
 
 
 def _close(coroutine: Any) -> None:
