@@ -11,6 +11,7 @@ HoldfastError
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
 ├── InvalidDuration          HF115
+├── TooManyAsks              HF116  a body waits for more steps at once than a run may
 ├── RunNotFound              HF201
 ├── RunClosed                HF202
 ├── RunConflict              HF203  the id is taken by a run of other work
@@ -162,6 +163,19 @@ class InvalidDuration(HoldfastError):
         super().__init__(
             f"{field}={value!r} is no usable duration. Give seconds or a timedelta "
             f"from 0 to 100 years."
+        )
+
+
+class TooManyAsks(HoldfastError):
+    """A body waits for more steps at once than a run may."""
+
+    code = "HF116"
+
+    def __init__(self, *, key: str, limit: int) -> None:
+        self.key, self.limit = key, limit
+        super().__init__(
+            f"Step {key} would be one more than the {limit:,} steps a run may wait for at once. "
+            f"Await some before asking for more, for example with asyncio.Semaphore."
         )
 
 

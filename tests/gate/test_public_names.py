@@ -16,6 +16,7 @@ App BadDefinition Bound Client Event HoldfastError IllegalMove InvalidDuration I
 InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
+TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
 idempotency_key now random sleep uuid wait wait_for
 """

@@ -20,7 +20,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
-from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
+from holdfast.errors import (
+    HoldfastError,
+    ReplayMismatch,
+    TooManyAsks,
+    Undecodable,
+)
 from holdfast.machine.ending import ended_of
 from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
@@ -40,6 +45,9 @@ MISSING: Final = object()
 _new_tuple: Any = tuple[Any, ...].__new__
 # As `StepAsk(...)`, at half its price: it is made for every step.
 _new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
+
+MAX_ASKS = 10_000
+"""How many steps a body may wait for at once. The same on every host: a body may notice it."""
 
 LISTED = 5
 """How many awaited things a message names."""
@@ -193,6 +201,8 @@ class Machine:
         if loop.dead:
             loop.refuse()
         self._unstarted.pop(key, None)
+        if len(self.asks) >= MAX_ASKS:
+            raise TooManyAsks(key=key, limit=MAX_ASKS)
         checked = digest(payload) + step.signature.schema
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
         self.asks[key] = self._fresh[key] = ask

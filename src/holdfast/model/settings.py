@@ -21,14 +21,13 @@ class Settings:
     threads: int = 32
     runs: int = 1_000
     machines: int = 1_000
-    asks: int = 10_000
     keep: float = 5.0
     cancel_grace: float = 60.0
     drain: float = 5.0
     paranoid: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew", "poll", "steps", "threads", "runs", "asks"):
+        for name in ("lease", "renew", "poll", "steps", "threads", "runs"):
             if not getattr(self, name) > 0:
                 raise BadDefinition(
                     what=f"Settings.{name} is {getattr(self, name)}", hint="Give a number above 0."
