@@ -4,10 +4,12 @@ A page is a path below `docs/` and a function that gives its text. Add a line to
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import holdfast
+from holdfast.errors import HoldfastError
 from holdfast.model.status import RUN_MOVES, STEP_MOVES
 
 Status = TypeVar("Status", bound=str)
@@ -25,9 +27,41 @@ def state_diagram(title: str, table: str, moves: Mapping[Status, frozenset[Statu
     )
 
 
+def error_index() -> str:
+    """List every error by its code, with the first line of its docstring."""
+    rows = [
+        f"| [{error.code}]({error.code}.md) | `{public(error.__name__)}` | {first_line(error)} |"
+        for error in sorted(errors(HoldfastError), key=lambda error: error.code)
+    ]
+    table = "\n".join(["| code | class | |", "|---|---|---|", *rows])
+    return (
+        "# Errors\n\nDrawn from `holdfast.errors` by `make docs`. Do not edit.\n\n"
+        "Each message ends with its code. The page says what happened, why, and what to do.\n\n"
+        f"{table}\n"
+    )
+
+
+def errors(root: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
+    """Yield an error and all that derive from it, of Holdfast's own."""
+    yield root
+    for error in root.__subclasses__():
+        if error.__module__ == root.__module__:
+            yield from errors(error)
+
+
+def public(name: str) -> str:
+    """Return a name as users write it; one that is not for them stands alone."""
+    return f"hf.{name}" if name in holdfast.__all__ else name
+
+
+def first_line(documented: type[object]) -> str:
+    return (documented.__doc__ or "").splitlines()[0]
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "design/run-status.md": lambda: state_diagram("The life of a run", "RUN_MOVES", RUN_MOVES),
     "design/step-status.md": lambda: state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
+    "errors/README.md": error_index,
 }
 
 
