@@ -54,6 +54,7 @@ class TestDb:
     def test_a_backup_holds_every_run(self, typed: Type, tmp_path: Path) -> None:
         file = tmp_path / "copy.db"
         assert typed("db", "backup", str(file)).exit_code == 0
+        assert file.stat().st_mode & 0o077 == 0, "others must not read it"
         rows = typed("runs", "list", "--json", "--store", f"sqlite:///{file}").stdout
         assert rows == typed("runs", "list", "--json").stdout
         assert "exists already" in typed("db", "backup", str(file)).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,8 @@ def backup(file: Path, url: str) -> None:
         try:
             # Into a file that nobody reads yet; under its own name only when it is whole.
             draft = file.with_name(f".{file.name}.part")
+            # Like the database itself: for its owner's eyes only.
+            os.close(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600))
             with closing(sqlite3.connect(draft)) as target:
                 source.backup(target)
             draft.rename(file)
