@@ -410,8 +410,9 @@ SCENARIOS = {
         Scenario("zombie", app, run_contested, apart=True, workers=2),
         Scenario("deploy", app, run_deploy, apart=True, workers=2, deploys_at=4.0,
                  flavours=("stall",)),
-        Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1)),
-        Scenario("storm", app, run_storm),
-        Scenario("cancelled-storm", app, run_cancelled_storm, either=True),
+        Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1),
+                 flavours=("stall",)),
+        Scenario("storm", app, run_storm, flavours=("stall",)),
+        Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
     )
 }  # fmt: skip

@@ -292,8 +292,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Keep what asyncio has to say, for whoever runs the loop to look at."""
         self.errors.append(context)
 
-    call_soon_threadsafe = _one_thread
-    run_in_executor = _one_thread
+    call_soon_threadsafe = _one_thread  # pyright: ignore[reportAssignmentType]
+    run_in_executor = _one_thread  # pyright: ignore[reportAssignmentType]
 
 
 def _close(coroutine: Any) -> None:
