@@ -72,7 +72,9 @@ def test_the_first_signal_drains_and_gives_the_run_back(
         assert worker.wait(PATIENCE) == 0
         assert "every run was given back" in worker.stderr.read()
     lines = shell("runs", "show", "s").stdout.splitlines()
-    assert [line.split("\t")[2:4] for line in lines] == [
+    told = [line.split("\t")[2:4] for line in lines]
+    # Whether it ran long enough to be shown as started is a matter of the machine's load.
+    assert [event for event in told if event[0] != "step.started"] == [
         ["run.started", ""], ["step.completed", "held#1"],
     ]  # fmt: skip
     assert shell("runs", "why", "s").stdout.startswith("claimable\t")

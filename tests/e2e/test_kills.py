@@ -19,7 +19,6 @@ WORKER = {"steps": 6, "runs": 20, "poll": 0.05}
 QUIET = hf.Settings(poll=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
     yard: Yard, record_property: Callable[[str, object], None]

@@ -145,6 +145,8 @@ class Worker:
             return
         session = Session(self, run)
         session.adopt(event)
+        if self._stopping:
+            session.drain()
         self._hold(session)
 
     async def _claim_for_life(self) -> None:
