@@ -71,7 +71,7 @@ async def test_the_query_and_the_function_agree_on_every_row(tmp_path: Path) -> 
 
 def plant(store: SqliteStore, rows: list[Run]) -> None:
     """Write rows that no command would ever make."""
-    connection = store._writer._connection
+    connection = store._writer._transactions.connection
     connection.execute("PRAGMA ignore_check_constraints = ON")
     marks = ", ".join("?" * len(Run._fields))
     connection.executemany(f"INSERT INTO runs VALUES ({marks})", rows)

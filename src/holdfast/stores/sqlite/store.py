@@ -84,7 +84,7 @@ class SqliteStore:
                 await self._writer.submit(_mark_clock)
         self._pool.shutdown()
         self._reads.close()
-        await asyncio.to_thread(self._writer.close) if self._threaded else self._writer.close()
+        await self._writer.close()
         self._street.close()
 
     def now(self) -> int:

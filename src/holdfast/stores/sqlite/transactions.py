@@ -1,0 +1,179 @@
+"""Transactions on the one writing connection of a process, under a lock on the file.
+
+A group of jobs is *staged* (its statements are run in an open transaction) and then committed.
+`flock` on `<file>-lock` is held from the one to the other: it makes waiting between processes fair
+and keeps writes and checkpoints of two processes apart. When a group fails it is rolled back and
+written one by one, so that one bad write cannot take others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.writes import Notice
+from holdfast.stores.sqlite.connection import connect, migrate
+
+Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
+"""Given a connection in a transaction and the time, returns a result and what changed."""
+
+BUSY_WAIT = 0.01
+BUSY_SECONDS = 30.0
+"""How long to wait for a program that writes to the file without taking our lock."""
+
+
+class Job:
+    """Work for a transaction, and where its result goes."""
+
+    __slots__ = ("error", "future", "loop", "notices", "result", "work")
+
+    def __init__(
+        self, work: Work, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
+    ) -> None:
+        self.work, self.loop, self.future = work, loop, future
+        self.result: Any = None
+        self.notices: list[Notice] = []
+        self.error: Exception | None = None
+
+    def resolve(self) -> None:
+        """Give the result to whoever waits, in the loop that asked."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class FileLock:
+    """An exclusive `flock` on a file, between processes and between stores of one process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def acquire(self, *, wait: bool) -> bool:
+        """Take the lock; without `wait`, tell at once whether it was free."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+class Transactions:
+    """The writing connection. One thread at a time may call in, which is the caller's care."""
+
+    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._lock = FileLock(path.with_name(path.name + "-lock"))
+        self._changes = 0
+        self.count = 0
+        self._lock.acquire(wait=True)
+        try:
+            self.connection = connect(path, writes=True)
+            migrate(self.connection)
+        finally:
+            self._lock.release()
+        # Waiting is done in `_begin`, where the caller can bear it.
+        self.connection.execute("PRAGMA busy_timeout = 0")
+
+    def stage(self, group: list[Job], *, wait: bool) -> bool:
+        """Run the group's statements and leave the transaction open for `commit`.
+
+        False means that nothing is open: somebody else is writing (only without `wait`), or one of
+        the jobs failed.
+        """
+        if not self._lock.acquire(wait=wait):
+            return False
+        try:
+            self._begin(BUSY_SECONDS if wait else 0)
+        except sqlite3.OperationalError as error:
+            self._lock.release()
+            if wait:
+                _fail(group, _translated(error))
+            return False
+        try:
+            now = self._clock()
+            for job in group:
+                job.result, job.notices = job.work(self.connection, now)
+        except Exception as error:  # told to whoever gave the job, when it is alone
+            self.connection.execute("ROLLBACK")
+            self._lock.release()
+            _fail(group, _translated(error))
+            return False
+        return True
+
+    def commit(self, group: list[Job]) -> None:
+        """Make a staged group durable, or say of all its jobs that nobody knows."""
+        connection = self.connection
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            unknown = OutcomeUnknown(f"The commit failed: {error}. Read again.")
+            unknown.__cause__ = error
+            _fail(group, unknown)
+        finally:
+            self._lock.release()
+        if connection.total_changes > self._changes:
+            self._changes = connection.total_changes
+            self.count += 1
+
+    def write(self, group: list[Job]) -> None:
+        """Stage and commit, waiting for others; if the group fails, one by one."""
+        for job in group:
+            job.error = None
+        if self.stage(group, wait=True):
+            self.commit(group)
+        elif len(group) > 1:
+            for job in group:
+                self.write([job])
+
+    def close(self) -> None:
+        """Close the connection under the lock: the last one to leave checkpoints."""
+        self._lock.acquire(wait=True)
+        self.connection.close()
+        self._lock.release()
+        self._lock.close()
+
+    def _begin(self, seconds: float) -> None:
+        patience = time.monotonic() + seconds
+        while True:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= patience:
+                    raise
+                time.sleep(BUSY_WAIT)
+            else:
+                return
+
+
+def _fail(group: list[Job], error: Exception) -> None:
+    for job in group:
+        job.error = error
+
+
+def _translated(error: Exception) -> Exception:
+    """Turn the driver's errors into ours; everything else is a bug and stays what it is."""
+    if isinstance(error, sqlite3.Error | OSError):
+        translated = StoreUnavailable(f"Nothing was written: {error}. Try again.")
+        translated.__cause__ = error
+        return translated
+    return error
