@@ -1,7 +1,7 @@
 """A file that many processes may share.
 
-Writes go through the process's one `Writer`; reads have a connection and a thread of their own;
-`Street` and `Doorbell` tell who lives and wake them. All are opened in `open` and nowhere else.
+Writes go through the process's one `Writer`. Reads by key happen in the loop, on a connection of
+their own; searches in a thread, on another. `Street` and `Doorbell` tell who lives and wake them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import time_ns
@@ -61,13 +61,13 @@ class SqliteStore:
         self._latest = 0
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
+        self._searches: sqlite3.Connection | None = None
 
     async def open(self) -> None:
         """Open the file, creating or migrating it. Raises `StoreVersion` or `StoreSettings`."""
         prepare(self.path)
         self._writer = Writer(self.path, self.now, threaded=self._threaded)
         self._reads = connect(self.path, writes=False)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
         self._street = Street(self.path.with_name(self.path.name + "-workers"))
         self._writer.tell(after_commit=self._ring, in_loop=self._tell)
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
@@ -82,7 +82,9 @@ class SqliteStore:
         if self._writer.transactions:
             with contextlib.suppress(StoreError):
                 await self._writer.submit(_mark_clock)
-        self._pool.shutdown()
+        if self._searches is not None:
+            self._pool.shutdown()
+            self._searches.close()
         self._reads.close()
         await self._writer.close()
         self._street.close()
@@ -110,7 +112,7 @@ class SqliteStore:
         """Look first, on the reading side; write only if there is something to take."""
         if not (claim.eager or claim.reaps):
             now = self.now()
-            seen = await self._read(lambda reads: reader.peek(reads, claim, now))
+            seen = await self._look(lambda reads: reader.peek(reads, claim, now))
             if not seen.claimable or claim.limit <= 0:
                 return await self._claimed(seen, Claimed())
         found: tuple[reader.Peek, Claimed] = await self._writer.submit(_taker(claim))
@@ -120,19 +122,19 @@ class SqliteStore:
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
-        return await self._read(lambda reads: reader.load(reads, ns, run, after))
+        return await self._look(lambda reads: reader.load(reads, ns, run, after))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
-        return await self._read(lambda reads: reader.find(reads, filter, page))
+        return await self._search(lambda reads: reader.find(reads, filter, page))
 
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""
-        return await self._read(lambda reads: doctor.dump(reads, self.now()))
+        return await self._search(lambda reads: doctor.dump(reads, self.now()))
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
         """Return the bucket of every run; a run that is in none, or in two, is lost."""
-        return await self._read(lambda reads: doctor.buckets(reads, self.now()))
+        return await self._search(lambda reads: doctor.buckets(reads, self.now()))
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
@@ -147,15 +149,22 @@ class SqliteStore:
 
         return stop
 
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            if not self._threaded:
-                await asyncio.sleep(0)
-                return work(self._reads)
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read what an index finds, right here: a thread's wake-up costs more than the read."""
+        await asyncio.sleep(0)
+        with _reading():
+            return work(self._reads)
+
+    async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read what may take a while, on a connection and in a thread of its own."""
+        if not self._threaded:
+            return await self._look(work)
+        with _reading():
+            if self._searches is None:
+                self._searches = connect(self.path, writes=False)
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, work, self._reads)
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
+            return await loop.run_in_executor(self._pool, work, self._searches)
 
     async def _claimed(self, seen: reader.Peek, taken: Claimed) -> Claimed:
         """Add what was seen in the queue, and who is gone, to what was taken."""
@@ -164,7 +173,7 @@ class SqliteStore:
         expired = [name for name, lease in seen.others if lease <= now and name not in dead]
         if expired:
             # A worker that holds nothing does not renew: only holders are missed.
-            holders = await self._read(lambda reads: reader.holders(reads, expired))
+            holders = await self._look(lambda reads: reader.holders(reads, expired))
             dead.update(dict.fromkeys(holders, False))
         return taken._replace(
             mail=seen.mail,
@@ -205,6 +214,14 @@ class SqliteStore:
             return
         for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
         self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))
+
+
+@contextlib.contextmanager
+def _reading() -> Generator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
 
 
 def _taker(claim: Claim) -> Callable[[sqlite3.Connection, int], Any]:

@@ -7,12 +7,17 @@ A group is staged in the store's own loop, where its statements contend with nob
 interpreter, and committed by a thread, because a commit waits for the disk. When another process
 holds the file, or a job of the group fails, the thread does the whole. Jobs that come from other
 loops, such as the renewal of a lease, are the thread's too: a busy loop cannot hold them up.
+
+A job that is alone is committed in the loop as well, as long as the disk is quick: to wake a thread
+and be woken by it takes about as long as the commit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,6 +25,9 @@ from typing import Any
 
 from holdfast.model.writes import Notice
 from holdfast.stores.sqlite.transactions import Job, Transactions, Work
+
+QUICK = 0.001
+"""Seconds a commit may take, as a moving average, to be waited for in the loop."""
 
 Told = Callable[[list[Notice]], None]
 Task = tuple[Callable[[list[Job]], None], list[Job]]
@@ -33,8 +41,9 @@ class Writer:
         self._threaded = threaded
         self._home = asyncio.get_running_loop()
         self._ready: list[Job] = []
-        self._foreign: list[Job] = []
+        self._foreign: deque[Job] = deque()
         self._turn = threading.Lock()
+        self._pace = 0.0
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
         self._after_commit: Told = _nobody
@@ -81,18 +90,34 @@ class Writer:
 
     def _flush(self) -> None:
         """Stage what is ready, unless a group is on its way: its end will call again."""
-        if not self._ready or not self._turn.acquire(blocking=False):
+        if not (self._ready or self._foreign) or not self._turn.acquire(blocking=False):
             return
         group, self._ready = self._ready, []
-        staged = self._transactions.stage(group, wait=False)
-        finish = self._transactions.commit if staged else self._transactions.write
-        self._tasks.put((finish, group))
+        _drain(self._foreign, group)
+        if not self._transactions.stage(group, wait=False):
+            self._tasks.put((self._transactions.write, group))
+        elif len(group) > 1 or self._pace > QUICK:
+            self._tasks.put((self._commit, group))
+        else:
+            self._commit(group)
+            self._after_commit(_notices(group))
+            self._turn.release()
+            self._resolve(group)
 
     def _resolve(self, jobs: list[Job]) -> None:
         self._tell(_notices(jobs))
         for job in jobs:
-            job.resolve()
-        self._flush()
+            if job.loop is self._home:
+                job.resolve()
+            else:
+                _call(job.loop, job.resolve)
+        if self._ready or self._foreign:
+            self._flush()
+
+    def _commit(self, group: list[Job]) -> None:
+        began = time.perf_counter()
+        self._transactions.commit(group)
+        self._pace += 0.1 * (time.perf_counter() - began - self._pace)
 
     # --- in the thread
 
@@ -100,26 +125,25 @@ class Writer:
         while (task := self._tasks.get()) is not None:
             work, group = task
             work(group)
-            if work != self._write_foreign:
-                self._write_foreign([])
-                self._after_commit(_notices(group))
-                self._turn.release()
-                _call(self._home, self._resolve, group)
+            if work == self._write_foreign:
+                continue
+            self._after_commit(_notices(group))
+            self._turn.release()
+            _call(self._home, self._resolve, group)
+            self._write_foreign([])
 
     def _write_foreign(self, jobs: list[Job]) -> None:
-        """Write the jobs of other loops, now or right after the group that is on its way."""
-        self._foreign += jobs
-        owns_turn = not jobs
-        if not self._foreign or not (owns_turn or self._turn.acquire(blocking=False)):
+        """Write the jobs of other loops now, unless a group is on its way: then they go next."""
+        self._foreign.extend(jobs)
+        if not self._foreign or not self._turn.acquire(blocking=False):
             return
-        group, self._foreign = self._foreign, []
+        group = _drain(self._foreign, [])
         self._transactions.write(group)
         self._after_commit(_notices(group))
+        self._turn.release()
         for job in group:
             _call(job.loop, job.resolve)
-        if not owns_turn:
-            self._turn.release()
-            _call(self._home, self._flush)
+        _call(self._home, self._flush)
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
@@ -127,6 +151,13 @@ def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: o
         loop.call_soon_threadsafe(call, *args)
     except RuntimeError:  # that loop was closed: nobody waits any more
         return
+
+
+def _drain(waiting: deque[Job], group: list[Job]) -> list[Job]:
+    """Move to `group` what waits, while another thread may add to it."""
+    while waiting:
+        group.append(waiting.popleft())
+    return group
 
 
 def _notices(jobs: list[Job]) -> list[Notice]:
