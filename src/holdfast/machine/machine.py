@@ -252,16 +252,19 @@ class Machine:
         self._spin()
 
     def _complete(self, event: Event, value: object) -> None:
-        ask = self._answered(event, "the result of step ")
+        key = event.key
+        ask = self.asks.get(key)
+        if ask is None or ask.digest != event.digest:
+            ask = self._answered(event, "the result of step ")
         if value is MISSING:
-            where = f"result of {ask.key}"
+            where = f"result of {key}"
             try:
                 value = ask.step.signature.result.decode(event.payload or b"null", where=where)
             except HoldfastError as error:
                 raise Undecodable(
                     seq=event.seq, what=f"the {where}", problem=error.args[0]
                 ) from error
-        self._settle(ask).set_result(value)
+        self._settle(key).set_result(value)
         self._spin()
 
     def _fail(self, event: Event, _: object) -> None:
@@ -271,7 +274,7 @@ class Machine:
         except (ValueError, TypeError, HoldfastError) as error:
             what = f"the failure of {ask.key}"
             raise Undecodable(seq=event.seq, what=what, problem=str(error)) from error
-        self._settle(ask).set_exception(raised)
+        self._settle(ask.key).set_exception(raised)
         self._spin()
 
     def _fire(self, event: Event, _: object) -> None:
@@ -313,8 +316,7 @@ class Machine:
             raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
 
-    def _settle(self, ask: StepAsk) -> Future[Any]:
-        key = ask.key
+    def _settle(self, key: str) -> Future[Any]:
         del self.asks[key]
         self._fresh.pop(key, None)
         return self._futures.pop(key)

@@ -76,11 +76,15 @@ class Codec:
             _check_limits(value, payload, where, root)
         return payload, back
 
-    def decode(self, payload: bytes, where: str, root: str) -> Any:
-        """Return the value of a payload. Raises `InvalidValue` if it does not fit."""
+    def decode(self, payload: bytes, where: str, root: str | None = None) -> Any:
+        """Return the value of a payload. Raises `InvalidValue` if it does not fit.
+
+        The path in the message starts with `root`, or else with the first word of `where`.
+        """
         try:
             return self._validate_json(payload)
         except ValueError as error:
+            root = where.partition(" ")[0] if root is None else root
             raise _invalid(error, where, root) from None
 
     def _compare(self, value: Any, back: Any, where: str, root: str) -> None:

@@ -86,7 +86,7 @@ class Schema(Generic[T]):
     def decode(self, payload: bytes, *, where: str) -> T:
         """Return the value of a payload. Raises `InvalidValue`."""
         codec = self._codec or self.build()
-        value: T = codec.decode(payload, where, where.partition(" ")[0])
+        value: T = codec.decode(payload, where)
         return value
 
     def cross(self, value: T, *, where: str) -> tuple[bytes, T]:

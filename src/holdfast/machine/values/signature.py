@@ -7,6 +7,7 @@ not make an old payload unreadable. `*args` is a list under its name, `**kwargs`
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
@@ -50,7 +51,6 @@ class Signature:
         self._exact = None if None in exact else exact
         self._codec = Codec(self._core)
         self._to_json = self._core.serializer.to_json
-        self._schema: bytes | None = None
 
     @classmethod
     def of(
@@ -79,13 +79,11 @@ class Signature:
             raise bad_annotation(f"The result of {name}", cause) from error
         return signature
 
-    @property
+    @functools.cached_property
     def schema(self) -> bytes:
         """The 8 bytes by which the parameters are recognised: names, order and types."""
-        if self._schema is None:
-            order = ",".join(self._names).encode()
-            self._schema = digest(order + b"\n" + canonical(self.json_schema()))
-        return self._schema
+        order = ",".join(self._names).encode()
+        return digest(order + b"\n" + canonical(self.json_schema()))
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the payload."""
