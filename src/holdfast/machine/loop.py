@@ -46,7 +46,7 @@ class Loop(Spinner):
         """Run `callback` in this turn, after what is ready already."""
         handle = Handle(callback, args, copy_context() if context is None else context)
         if not self.dead:
-            self._ready.append(handle)
+            self.ready.append(handle)
         return handle
 
     def call_later(  # type: ignore[override]
@@ -78,7 +78,7 @@ class Loop(Spinner):
         timer.context = copy_context() if context is None else context
         timer.asked_seq = self.machine.seq
         if is_due:
-            self._ready.append(timer)
+            self.ready.append(timer)
         else:
             if self.timers is NO_TIMERS:
                 self.timers = Timers()

@@ -16,7 +16,7 @@ code where its steps are plain calls.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
@@ -49,6 +49,8 @@ _new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
 MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
 
+NOTHING_AHEAD: Iterator[Event] = iter(())
+
 LISTED = 5
 """How many awaited things a message names."""
 
@@ -80,9 +82,9 @@ def current() -> Machine | None:
 class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
-    __slots__ = ("_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_unstarted",
-                 "_was_cancelled", "asks", "body", "ended", "generation", "loop", "now", "ns",
-                 "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
+    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
+                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "generation", "loop",
+                 "now", "ns", "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, generation: int = 1
@@ -102,6 +104,8 @@ class Machine:
         self._mailbox: Mailbox | None = None
         self._was_cancelled = False
         self._is_inside = False
+        self._ahead: Iterator[Event] = NOTHING_AHEAD
+        self._next: Event | None = None
 
     # --- what a host does with it
 
@@ -119,15 +123,22 @@ class Machine:
         take(self, event, value)
 
     def feed_all(self, events: Iterable[Event]) -> None:
-        """Feed a stored history: the same as feeding its events one by one, and faster."""
+        """Feed a stored history: the same as feeding its events one by one, and faster.
+
+        A step that is asked for while nothing else in the body is ready, and whose result is the
+        next event, gets it at once instead of waiting to be fed: see `_foreseen`.
+        """
         loop = self.loop
         outside = loop.enter()
         self._is_inside = True
+        self._ahead = iter(events)
         try:
-            for event in events:
+            self._next = next(self._ahead, None)
+            while (event := self._next) is not None:
+                self._next = next(self._ahead, None)
                 self.feed(event)
         finally:
-            self._is_inside = False
+            self._is_inside, self._ahead, self._next = False, NOTHING_AHEAD, None
             loop.leave(outside)
 
     def wants(self, key: str) -> StepAsk | None:
@@ -204,6 +215,10 @@ class Machine:
         if len(self.asks) >= MAX_ASKS:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
         checked = digest(payload) + step.signature.schema
+        if self._next is not None and self._next.key == key:
+            found = self._foreseen(step, self._next, checked)
+            if found is not MISSING:
+                return found
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
         self.asks[key] = self._fresh[key] = ask
         future = self._futures[key] = Future(loop=loop)
@@ -257,13 +272,7 @@ class Machine:
         if ask is None or ask.digest != event.digest:
             ask = self._answered(event, "the result of step ")
         if value is MISSING:
-            where = f"result of {key}"
-            try:
-                value = ask.step.signature.result.decode(event.payload or b"null", where=where)
-            except HoldfastError as error:
-                raise Undecodable(
-                    seq=event.seq, what=f"the {where}", problem=error.args[0]
-                ) from error
+            value = self._decoded(ask.step, event)
         self._settle(key).set_result(value)
         self._spin()
 
@@ -315,6 +324,32 @@ class Machine:
         if found is not None and found[8:] == asked[8:]:
             raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
+
+    def _foreseen(self, step: StepLike, event: Event, checked: bytes) -> object:
+        """Return the result of a step that is asked for now, if replay has it at hand.
+
+        The body would wait until nothing else in it is ready, and then be fed the next event. If
+        nothing else is ready and the next event is this result, waiting would change nothing.
+        """
+        loop = self.loop
+        if event.kind != "step.completed" or event.digest != checked:
+            return MISSING
+        if loop.ready or not loop.is_last:
+            return MISSING
+        try:
+            found = self._decoded(step, event)
+        except Undecodable:
+            return MISSING  # it is raised when the event is fed, where no body can catch it
+        self._next = next(self._ahead, None)
+        self.seq, self.now = event.seq, event.at
+        return found
+
+    def _decoded(self, step: StepLike, event: Event) -> object:
+        where = f"result of {event.key}"
+        try:
+            return step.signature.result.decode(event.payload or b"null", where=where)
+        except HoldfastError as error:
+            raise Undecodable(seq=event.seq, what=f"the {where}", problem=error.args[0]) from error
 
     def _settle(self, key: str) -> Future[Any]:
         del self.asks[key]

@@ -64,8 +64,8 @@ class Handle(asyncio.Handle):
 class Spinner(asyncio.AbstractEventLoop):
     """The half of the loop that a machine uses; `Loop` adds the half that asyncio uses."""
 
-    __slots__ = ("_ordinal", "_prune_at", "_ready", "_refusals", "dead", "machine", "main", "start",
-                 "tasks", "timers")  # fmt: skip
+    __slots__ = ("_ordinal", "_prune_at", "_refusals", "dead", "is_last", "machine", "main",
+                 "ready", "start", "tasks", "timers")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -74,7 +74,8 @@ class Spinner(asyncio.AbstractEventLoop):
         self.timers = NO_TIMERS
         self.start = 0
         self.dead = False
-        self._ready: list[Handle | Timer] = []
+        self.ready: list[Handle | Timer] = []
+        self.is_last = False
         self._ordinal = 0
         self._prune_at = 32
         self._refusals = 0
@@ -99,13 +100,15 @@ class Spinner(asyncio.AbstractEventLoop):
     def drain(self) -> None:
         """Run until nothing is ready. Raises `BodyStuck` if that does not come about."""
         left = SPIN_LIMIT
-        while batch := self._ready:
-            self._ready = []
+        while batch := self.ready:
+            self.ready = []
             left -= len(batch)
             if left < 0:
                 raise BodyStuck(source=source_of(self.tasks))
+            last = batch[-1]
             for handle in batch:
                 if handle.callback is not None:
+                    self.is_last = handle is last
                     try:
                         handle.context.run(handle.callback, *handle.args)
                     except BaseException as error:  # the rest of the batch must run
@@ -118,7 +121,7 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def fire(self, timer: Timer) -> None:
         """Let the callback of a timer run in this turn."""
-        self._ready.append(timer)
+        self.ready.append(timer)
 
     def begin(self, coro: Coro) -> None:
         """Start the body itself, in an empty context."""
@@ -147,7 +150,7 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def forget(self) -> None:
         """Let go of everything, so that a closed machine is freed at once."""
-        self.main, self.tasks, self._ready = None, [], []
+        self.main, self.tasks, self.ready = None, [], []
         self.timers = NO_TIMERS
         if hasattr(self, "machine"):
             del self.machine
