@@ -18,6 +18,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
+from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.errors import (
@@ -32,7 +33,7 @@ from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.source import source_of
 from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import is_closed, retire, transparent, unfinished
-from holdfast.machine.values import Signature, digest
+from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.failures import decode_failure
@@ -199,10 +200,11 @@ class Machine:
         self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any = None
     ) -> Coroutine[Any, Any, Any]:
         """Take the key and the arguments of a step call; the step is asked for when awaited."""
-        if self.loop.dead:
-            self.loop.refuse()
+        loop = self.loop
+        if loop.dead:
+            loop.refuse()
         payload = step.signature.encode(args, kwargs)
-        key = self.loop.scope().take(step.name)
+        key = loop.scope().take(step.name)
         call = self._unstarted[key] = self._ask(key, step, payload, options)
         return call
 
@@ -214,7 +216,7 @@ class Machine:
         self._unstarted.pop(key, None)
         if len(self.asks) >= MAX_ASKS:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
-        checked = digest(payload) + step.signature.schema
+        checked = blake2b(payload, digest_size=8).digest() + step.signature.schema
         if self._next is not None and self._next.key == key:
             found = self._foreseen(step, self._next, checked)
             if found is not MISSING:
@@ -337,8 +339,8 @@ class Machine:
         if loop.ready or not loop.is_last:
             return MISSING
         try:
-            found = self._decoded(step, event)
-        except Undecodable:
+            found = step.signature.result.decode(event.payload or b"null", where="result")
+        except HoldfastError:
             return MISSING  # it is raised when the event is fed, where no body can catch it
         self._next = next(self._ahead, None)
         self.seq, self.now = event.seq, event.at

@@ -30,7 +30,7 @@ from holdfast.machine.values.walk import follow, join, key_step, locate
 if TYPE_CHECKING:
     from pydantic_core import ValidationError
 
-__all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "is_harmless"]
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "invalid", "is_harmless"]
 
 MAX_PAYLOAD = 2 * 1024 * 1024
 
@@ -76,16 +76,12 @@ class Codec:
             _check_limits(value, payload, where, root)
         return payload, back
 
-    def decode(self, payload: bytes, where: str, root: str | None = None) -> Any:
-        """Return the value of a payload. Raises `InvalidValue` if it does not fit.
-
-        The path in the message starts with `root`, or else with the first word of `where`.
-        """
+    def decode(self, payload: bytes, where: str, root: str) -> Any:
+        """Return the value of a payload. Raises `InvalidValue` if it does not fit."""
         try:
             return self._validate_json(payload)
         except ValueError as error:
-            root = where.partition(" ")[0] if root is None else root
-            raise _invalid(error, where, root) from None
+            raise invalid(error, where, root) from None
 
     def _compare(self, value: Any, back: Any, where: str, root: str) -> None:
         found = difference(value, back)
@@ -150,7 +146,7 @@ def _refusal(problem: Problem, where: str, root: str) -> Unserialisable:
     )
 
 
-def _invalid(error: Any, where: str, root: str) -> InvalidValue:
+def invalid(error: Any, where: str, root: str) -> InvalidValue:
     found = _details(error)
     steps = "".join(key_step(name) for name in found[0]["loc"])
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any, Generic, Never, NoReturn, TypeVar
 
 from holdfast.errors import BadDefinition
-from holdfast.machine.values.codec import Codec, is_harmless
+from holdfast.machine.values.codec import Codec, invalid, is_harmless
 from holdfast.machine.values.core import Core, core_of
 from holdfast.machine.values.walk import is_kind
 
@@ -36,7 +36,9 @@ class Schema(Generic[T]):
     look like `result.items[3].price`, and the error is `UnserialisableResult`.
     """
 
-    __slots__ = ("_codec", "_core", "_digest", "_scalars", "_to_json", "annotation")
+    __slots__ = (
+        "_codec", "_core", "_digest", "_scalars", "_to_json", "_validate_json", "annotation",
+    )  # fmt: skip
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
@@ -76,6 +78,7 @@ class Schema(Generic[T]):
             raise bad_annotation(f"The annotation `{text_of(self.annotation)}`", error) from error
         codec = Codec(core)
         self._core, self._scalars, self._to_json = core, core.scalars, core.serializer.to_json
+        self._validate_json = core.validator.validate_json
         self._codec = codec
         return codec
 
@@ -85,8 +88,12 @@ class Schema(Generic[T]):
 
     def decode(self, payload: bytes, *, where: str) -> T:
         """Return the value of a payload. Raises `InvalidValue`."""
-        codec = self._codec or self.build()
-        value: T = codec.decode(payload, where)
+        if self._codec is None:
+            self.build()
+        try:
+            value: T = self._validate_json(payload)
+        except ValueError as error:
+            raise invalid(error, where, where.partition(" ")[0]) from None
         return value
 
     def cross(self, value: T, *, where: str) -> tuple[bytes, T]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.model.events import Event
@@ -13,6 +14,9 @@ from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
+
+# As `Event._make`, at a third of its price: a history has thousands of them.
+_new_event: Callable[[tuple[object, ...]], Event] = partial(tuple.__new__, Event)
 
 
 class Peek(NamedTuple):
@@ -71,7 +75,7 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
     finally:
         connection.execute("COMMIT")
-    return Loaded(found, tuple(map(Event._make, events)), tuple(map(Message._make, mail)))
+    return Loaded(found, tuple(map(_new_event, events)), tuple(map(Message._make, mail)))
 
 
 def find(connection: sqlite3.Connection, filter: Filter, page: Page) -> list[Run]:
