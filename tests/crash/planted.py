@@ -113,7 +113,8 @@ class TellsFirst(Wrapper):
 class _Recorder:
     """Takes what a machine would be fed."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Any) -> None:
+        self.asks, self.ended = machine.asks, machine.ended
         self.fed: list[tuple[Any, ...]] = []
 
     def feed(self, *fed: Any) -> None:
@@ -128,7 +129,7 @@ class FeedsLate(Session):
         self.late: list[tuple[Any, ...]] = []
 
     def _feed_result(self, draft: Any, result: Any) -> None:
-        machine, recorder = self.machine, _Recorder()
+        machine, recorder = self.machine, _Recorder(self.machine)
         self.machine = recorder  # type: ignore[assignment]
         super()._feed_result(draft, result)
         self.machine = machine

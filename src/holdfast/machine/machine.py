@@ -16,7 +16,8 @@ code where its steps are plain calls.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
@@ -129,18 +130,26 @@ class Machine:
         A step that is asked for while nothing else in the body is ready, and whose result is the
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
-        loop = self.loop
-        outside = loop.enter()
-        self._is_inside = True
         self._ahead = iter(events)
         try:
-            self._next = next(self._ahead, None)
-            while (event := self._next) is not None:
+            with self.entered():
                 self._next = next(self._ahead, None)
-                self.feed(event)
+                while (event := self._next) is not None:
+                    self._next = next(self._ahead, None)
+                    self.feed(event)
         finally:
-            self._is_inside, self._ahead, self._next = False, NOTHING_AHEAD, None
-            loop.leave(outside)
+            self._ahead, self._next = NOTHING_AHEAD, None
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Enter the loop once for several events that are fed one after another."""
+        outside = self.loop.enter()
+        self._is_inside = True
+        try:
+            yield
+        finally:
+            self._is_inside = False
+            self.loop.leave(outside)
 
     def wants(self, key: str) -> StepAsk | None:
         """Return what the body asks for under this key, if it still does."""

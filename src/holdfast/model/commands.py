@@ -111,6 +111,8 @@ class CommitTurn(NamedTuple):
     inbox_seq: int | None = None
     due: int = 0
     """The latest due time among the turn's fired timers."""
+    known_inbox: int | None = None
+    """The `inbox_seq` this host saw last: a hint that spares the store a look."""
 
 
 class RenewLease(NamedTuple):

@@ -55,6 +55,7 @@ class Advance(NamedTuple):
     inbox_seq: int | None = None
     takes_cancel: bool = False
     not_before: int = 0
+    known_inbox: int | None = None
 
 
 class Put(NamedTuple):

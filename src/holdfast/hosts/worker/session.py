@@ -164,9 +164,12 @@ class Session:
         if mail:
             for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
                 self._feed_message(draft, message)
-        for result in results:
-            if result.ask.key in machine.asks and machine.ended is None:
-                self._feed_result(draft, result)
+        if len(results) == 1:
+            self._feed_result(draft, results[0])
+        elif results:
+            with machine.entered():
+                for result in results:
+                    self._feed_result(draft, result)
         if not self.paused:
             self._fire_timers(draft)
         if self._shown:
@@ -206,6 +209,8 @@ class Session:
 
     def _feed_result(self, draft: Draft, result: Result) -> None:
         key = result.ask.key
+        if key not in self.machine.asks or self.machine.ended is not None:
+            return
         if result.error is None:
             self._retries.pop(key, None)
             self.machine.feed(
@@ -259,7 +264,7 @@ class Session:
             draft.park(self._wake_at(), self._reason(), self.inbox_seq)
 
     async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
-        command = draft.command(self._worker.id)
+        command = draft.command(self._worker.id, self.inbox_seq)
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:

@@ -127,11 +127,11 @@ class Draft:
         """Keep the run after all."""
         self.status, self._wake_at, self._reason, self._parks_at = "running", None, "", None
 
-    def command(self, worker: str) -> CommitTurn:
+    def command(self, worker: str, known_inbox: int) -> CommitTurn:
         """Return the commit of this turn."""
         run = self._run
         return CommitTurn(
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
-            self._inbox_read, self._parks_at, self._due,
+            self._inbox_read, self._parks_at, self._due, known_inbox,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Message, Run
@@ -16,7 +16,8 @@ from holdfast.stores.sqlite.statements import queries
 SQL = queries()
 
 # As `Event._make`, at a third of its price: a history has thousands of them.
-_new_event: Callable[[tuple[object, ...]], Event] = partial(tuple.__new__, Event)
+_new_tuple: Any = tuple[Any, ...].__new__
+_new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 
 class Peek(NamedTuple):

@@ -66,16 +66,27 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
 
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
-    ns, run, events = write.ns, write.run, write.events
-    changed = _settle(connection, write, now) if _settles(write) else _go_on(connection, write)
+    ns, run = write.ns, write.run
+    if _settles(write):
+        changed = _settle(connection, write, now)
+    elif write.known_inbox is not None and _go_on_without_mail(connection, write):
+        _add_events(connection, write)
+        return Outcome(True, None, write.known_inbox)
+    else:
+        changed = _go_on(connection, write)
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
+    _add_events(connection, write)
+    inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
+    return Outcome(True, None, inbox_seq, cancel)
+
+
+def _add_events(connection: Connection, write: Advance) -> None:
+    ns, run, events = write.ns, write.run, write.events
     if len(events) == 1:
         connection.execute(SQL.add_event, event_row(ns, run, events[0]))
     elif events:
         connection.executemany(SQL.add_event, [event_row(ns, run, event) for event in events])
-    inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
-    return Outcome(True, None, inbox_seq, cancel)
 
 
 def _settles(write: Advance) -> bool:
@@ -95,6 +106,14 @@ def _go_on(connection: Connection, write: Advance) -> int:
         SQL.advance_run,
         (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq),
     ).rowcount
+
+
+def _go_on_without_mail(connection: Connection, write: Advance) -> int:
+    return connection.execute(
+        SQL.advance_run_without_mail,
+        (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq,
+         write.known_inbox),
+    ).rowcount  # fmt: skip
 
 
 def _settle(connection: Connection, write: Advance, now: int) -> int:

@@ -15,6 +15,12 @@ UPDATE runs
 SET seq = seq + ?, updated_at = ?, strikes = 0
 WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
 
+-- name: advance_run_without_mail
+UPDATE runs
+SET seq = seq + ?, updated_at = ?, strikes = 0
+WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
+    AND inbox_seq = ?
+
 -- name: inbox_of_run
 SELECT inbox_seq, cancel FROM runs WHERE ns = ? AND id = ?
 
