@@ -73,7 +73,7 @@ class NotInBody(HoldfastError):
         self.call = call
         super().__init__(
             f"{call} works only in a workflow body. Call it from the function marked "
-            f"@app.workflow, or mark the node or stage that calls it with body=True."
+            f"@app.workflow, not from a step or from plain code."
         )
 
 
@@ -321,8 +321,8 @@ class ReplayMismatch(HoldfastError):
         at = f" at {source}" if source else ""
         super().__init__(
             f"Event {seq} is {recorded}, and the code now {asked}{at}. "
-            f"Restore the former code, guard the change with hf.patched(...), or register it as "
-            f"a new version; then `holdfast runs retry` the run."
+            f"Restore the former code and `holdfast runs retry` the run; give the changed "
+            f"workflow a new name for runs to come."
         )
 
 

@@ -1,7 +1,7 @@
 """Retry of a failed run: what is recorded stays, what failed runs again, in a new generation."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -104,6 +104,53 @@ async def test_retry_after_a_restart(place: Place, app: hf.App) -> None:
     async with place.open(app) as client:
         assert await within(client.get(run.id).result()) == 3
     assert calls == ["first", "second", "second"]
+
+
+async def test_a_retry_runs_again_only_what_came_of_the_failure(place: Place, app: hf.App) -> None:
+    broken = True
+    calls: list[str] = []
+
+    @app.step(retry=ONCE)
+    async def fragile() -> int:
+        calls.append("fragile")
+        if broken:
+            raise ValueError("broken")
+        return 1
+
+    @app.step
+    async def note(what: str) -> str:
+        calls.append(what)
+        return what
+
+    async def branch() -> list[str]:
+        # Its second step is asked for after the failure, and has nothing to do with it.
+        return [await note("one"), await note("two"), await note("three")]
+
+    @app.workflow
+    async def flow() -> list[str]:
+        async def guarded() -> None:
+            try:
+                await fragile()
+            except hf.StepFailed:
+                await note("clean-up")
+                raise
+
+        failed, noted = await asyncio.gather(guarded(), branch(), return_exceptions=True)
+        if isinstance(failed, BaseException):
+            raise failed
+        return cast("list[str]", noted)
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        with pytest.raises(hf.RunFailed, match="broken"):
+            await within(run.result())
+        assert sorted(calls) == ["clean-up", "fragile", "one", "three", "two"]
+        broken = False
+        await run.retry()
+        assert await within(run.result()) == ["one", "two", "three"]
+        keys = [event.key for event in (await run.history()).events]
+    assert sorted(calls) == ["clean-up", "fragile", "fragile", "one", "three", "two"]
+    assert "guarded[1]/note#1" not in keys
 
 
 async def test_a_second_failure_can_be_retried_too(place: Place, app: hf.App) -> None:

@@ -358,7 +358,9 @@ async def test_body_primitives_in_a_step_name_the_way_out(place: Place, app: hf.
         return ""
 
     async with place.open(app) as client:
-        assert "body=True" in await within((await client.start(flow.bind())).result())
+        assert "works only in a workflow body" in await within(
+            (await client.start(flow.bind())).result()
+        )
 
 
 async def test_step_primitives_outside_of_a_step_are_refused(place: Place, app: hf.App) -> None:

@@ -18,8 +18,8 @@ from holdfast.model.events import Event
 from tests.machine.driver import Driver, Step, pack, replay, ship, work
 
 FIX = (
-    "Restore the former code, guard the change with hf.patched(...), or register it as a new "
-    "version; then `holdfast runs retry` the run. [HF501]"
+    "Restore the former code and `holdfast runs retry` the run; give the changed workflow a new "
+    "name for runs to come. [HF501]"
 )
 approved = Signal("approved", str)
 

@@ -12,7 +12,8 @@ def decide(command: CommitTurn) -> Advance:
     return Advance(
         command.ns, command.run, command.epoch, command.seq, command.events, command.at,
         command.status, command.owner, command.reason, command.wake_at, command.inbox_read,
-        command.inbox_seq, takes_cancel(command), command.due, command.known_inbox,
+        command.inbox_seq, takes_cancel(command), command.due, command.supersedes,
+        command.superseded_by, command.known_inbox,
     )  # fmt: skip
 
 

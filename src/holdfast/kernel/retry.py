@@ -1,8 +1,9 @@
 """RetryRun: nothing is destroyed; what led to the failure stops counting.
 
 A blocked or quarantined run simply goes on. A failed one is reopened in a new generation: its
-close, the step failures that caused it, and everything the body asked for after the first of
-those failures are superseded; answers asked for before it stay and are not run again.
+close, the step failures that caused it with their attempts, and what the body noted after the
+first of them are superseded. Other answers stay. Those that the body no longer asks for, because
+it came to them by way of the failure, are superseded by whoever replays the run next.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Move, Outcome
 
+ATTEMPTS = ("step.retrying", "step.started")
 RESUMED: frozenset[RunStatus] = frozenset({"blocked", "quarantined"})
 REOPENED: frozenset[RunStatus] = frozenset({"failed", "timed_out", "compensation_failed"})
 
@@ -41,14 +43,10 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     close = next(event for event in reversed(history) if CLASS_OF[event.kind] == "close")
     causes = set(decode_failure(close.payload).cause)
     failures = [e.seq for e in history if e.kind == "step.failed" and e.key in causes]
-    attempts = [e.seq for e in history if e.kind == "step.retrying" and e.key in causes]
+    attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]
     cut = min(failures, default=close.seq)
-    later = [
-        event.seq
-        for event in history
-        if CLASS_OF[event.kind] in ("answer", "note", "mark") and event.asked_seq >= cut
-    ]
-    return tuple(sorted({close.seq, *failures, *attempts, *later}))
+    notes = [e.seq for e in history if CLASS_OF[e.kind] == "note" and e.asked_seq >= cut]
+    return tuple(sorted({close.seq, *failures, *attempts, *notes}))
 
 
 def read(command: RetryRun, outcome: Outcome) -> Run:

@@ -85,14 +85,12 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "generation", "loop",
+                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "loop",
                  "now", "ns", "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
 
-    def __init__(
-        self, body: Body, signature: Signature, *, ns: str, run: str, generation: int = 1
-    ) -> None:
+    def __init__(self, body: Body, signature: Signature, *, ns: str, run: str) -> None:
         self.body, self.signature = body, signature
-        self.ns, self.run, self.generation = ns, run, generation
+        self.ns, self.run = ns, run
         self.seq = self.now = 0
         self.asks: dict[str, StepAsk] = {}
         self.ended: Ended | None = None
@@ -124,21 +122,29 @@ class Machine:
         self.now = event.at
         take(self, event, value)
 
-    def feed_all(self, events: Iterable[Event]) -> None:
+    def feed_all(self, events: Iterable[Event], generation: int = 1) -> tuple[int, ...]:
         """Feed a stored history: the same as feeding its events one by one, and faster.
+
+        Answers of an earlier generation that the body does not wait for are left out: it came to
+        them by way of a failure that no longer counts. Their seqs are returned.
 
         A step that is asked for while nothing else in the body is ready, and whose result is the
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
         self._ahead = iter(events)
+        left_out: list[int] = []
         try:
             with self.entered():
                 self._next = next(self._ahead, None)
                 while (event := self._next) is not None:
                     self._next = next(self._ahead, None)
-                    self.feed(event)
+                    if event.generation < generation and not self._waits_for(event):
+                        left_out.append(event.seq)
+                    else:
+                        self.feed(event)
         finally:
             self._ahead, self._next = NOTHING_AHEAD, None
+        return tuple(left_out)
 
     @contextmanager
     def entered(self) -> Generator[None]:
@@ -335,6 +341,17 @@ class Machine:
         if found is not None and found[8:] == asked[8:]:
             raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
+
+    def _waits_for(self, event: Event) -> bool:
+        """Tell whether this answer would be accepted now; what is no answer always is."""
+        if event.kind == "timer.fired":
+            return event.key in self.loop.timers
+        if event.kind not in ("step.completed", "step.failed"):
+            return True
+        ask, found = self.asks.get(event.key), event.digest
+        return ask is not None and (
+            found is None or found == ask.digest or found[8:] != ask.digest[8:]
+        )
 
     def _foreseen(self, step: StepLike, event: Event, checked: bytes) -> object:
         """Return the result of a step that is asked for now, if replay has it at hand.

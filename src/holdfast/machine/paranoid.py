@@ -19,7 +19,6 @@ def twin_of(machine: Machine) -> Machine:
         machine.signature,
         ns=machine.ns,
         run=machine.run,
-        generation=machine.generation,
     )
 
 

@@ -1,7 +1,7 @@
 """What a body may do besides calling steps: wait, ask the time, and draw lots.
 
-Time is that of the event being processed. Chance and identity are drawn from the run, its
-generation, the task's path and a count, so a replay draws the same.
+Time is that of the event being processed. Chance and identity are drawn from the run, the task's
+path and a count, so a replay draws the same, and so does a retry, which reuses recorded results.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def uuid() -> UUID:
 
 
 def _seed(machine: Machine, kind: str, size: int) -> bytes:
-    drawn = (machine.ns, machine.run, str(machine.generation), machine.take_key(kind))
+    drawn = (machine.ns, machine.run, machine.take_key(kind))
     return blake2b("\0".join(drawn).encode(), digest_size=size).digest()
 
 

@@ -102,6 +102,9 @@ class Timers:
             self._heap = [entry for entry in self._heap if entry[2] in self._open]
             heapq.heapify(self._heap)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._open
+
     def __iter__(self) -> Iterator[Timer]:
         return iter(self._open.values())
 

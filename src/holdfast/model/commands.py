@@ -111,6 +111,10 @@ class CommitTurn(NamedTuple):
     inbox_seq: int | None = None
     due: int = 0
     """The latest due time among the turn's fired timers."""
+    supersedes: tuple[int, ...] = ()
+    """Answers from before a retry that the body no longer asks for."""
+    superseded_by: int = 0
+    """The seq of the `run.reopened` they gave way to."""
     known_inbox: int | None = None
     """The `inbox_seq` this host saw last: a hint that spares the store a look."""
 

@@ -55,6 +55,8 @@ class Advance(NamedTuple):
     inbox_seq: int | None = None
     takes_cancel: bool = False
     not_before: int = 0
+    supersedes: tuple[int, ...] = ()
+    superseded_by: int = 0
     known_inbox: int | None = None
 
 

@@ -18,17 +18,18 @@ class Folded(NamedTuple):
     cancelled_at: int | None
     paused: bool
     reopened_at: int
+    reopened_seq: int
 
 
-def fold(events: tuple[Event, ...]) -> Folded:
-    """Return what the events left for the host to do."""
+def fold(events: tuple[Event, ...], generation: int) -> Folded:
+    """Return what the events left for the host to do. Attempts count within a generation."""
     retries: dict[str, Retrying] = {}
     cancelled_at: int | None = None
     paused = False
-    last_at = reopened_at = 0
+    last_at = reopened_at = reopened_seq = 0
     for event in events:
         last_at = max(last_at, event.at)
-        if event.kind == "step.retrying":
+        if event.kind == "step.retrying" and event.generation == generation:
             fields = json.loads(event.payload or b"{}")
             error = f"{fields.get('type')}: {fields.get('message')}"[:200]
             retries[event.key] = Retrying(fields["attempt"], fields["retry_at"], error)
@@ -37,8 +38,8 @@ def fold(events: tuple[Event, ...]) -> Folded:
         elif event.kind in ("run.paused", "run.resumed"):
             paused = event.kind == "run.paused"
         elif event.kind == "run.reopened":
-            reopened_at = event.at
-    return Folded(last_at, retries, cancelled_at, paused, reopened_at)
+            reopened_at, reopened_seq = event.at, event.seq
+    return Folded(last_at, retries, cancelled_at, paused, reopened_at, reopened_seq)
 
 
 def reason(signals: tuple[str, ...], retries: Mapping[str, Retrying]) -> str:

@@ -39,9 +39,9 @@ class Session:
 
     __slots__ = (
         "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read",
-        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_wake", "_worker",
-        "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run", "running",
-        "seq", "state",
+        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_wake",
+        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
+        "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -68,6 +68,7 @@ class Session:
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
         self._shown: tuple[Attempt, ...] = ()
+        self._superseded: tuple[tuple[int, ...], int] = ((), 0)
 
     # --- what others tell it
 
@@ -145,6 +146,7 @@ class Session:
     async def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
         draft = Draft(self.run, self.seq, self._stamp())
+        draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, []
         mail, self._mail = self._mail, ()
         try:
@@ -290,6 +292,7 @@ class Session:
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
         self.last_at = draft.at
+        self._superseded = ((), 0)
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
@@ -365,8 +368,9 @@ class Session:
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
-        machine.feed_all(events)
-        folded = replay.fold(events)
+        left_out = machine.feed_all(events, self.run.generation)
+        folded = replay.fold(events, self.run.generation)
+        self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._reopened_at = folded.reopened_at

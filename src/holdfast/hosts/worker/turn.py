@@ -26,7 +26,7 @@ class Draft:
 
     __slots__ = (
         "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_seq", "_wake_at", "at", "events",
-        "status",
+        "status", "superseded_by", "supersedes",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int) -> None:
@@ -34,6 +34,8 @@ class Draft:
         self.at = at
         self.events: list[Event] = []
         self.status: RunStatus = "running"
+        self.supersedes: tuple[int, ...] = ()
+        self.superseded_by = 0
         self._inbox_read: int | None = None
         self._parks_at: int | None = None
         self._wake_at: int | None = None
@@ -43,7 +45,7 @@ class Draft:
     @property
     def has_changes(self) -> bool:
         """Tell whether there is anything to commit."""
-        return bool(self.events) or self.status != "running"
+        return bool(self.events) or self.status != "running" or self.supersedes != ()
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
@@ -133,5 +135,6 @@ class Draft:
         return CommitTurn(
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
-            self._inbox_read, self._parks_at, self._due, known_inbox,
+            self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
+            known_inbox,
         )  # fmt: skip

@@ -305,9 +305,7 @@ class Worker:
     def new_machine(self, run: Run) -> Machine:
         """Return a machine for the run's workflow, not yet fed."""
         workflow = self.app.workflows[run.workflow]
-        return Machine(
-            workflow.function, workflow.signature, ns=run.ns, run=run.id
-        )  # without the generation: a retry draws the same lots as what it reuses did
+        return Machine(workflow.function, workflow.signature, ns=run.ns, run=run.id)
 
     async def patiently(self, run: Run, after: int) -> Loaded | None:
         """Load a run, however long the store is away."""
@@ -330,7 +328,7 @@ class Worker:
             return
         twin = self.new_machine(loaded.run)
         try:
-            twin.feed_all(loaded.events)
+            twin.feed_all(loaded.events, loaded.run.generation)
             if twin.fingerprint() != machine.fingerprint():
                 raise ReplayMismatch(
                     seq=seq,

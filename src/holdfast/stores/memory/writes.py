@@ -65,6 +65,8 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     tables.put_run(changed)
     for event in write.events:
         tables.add_event(key, event)
+    for seq in write.supersedes:
+        tables.supersede(key, seq, write.superseded_by)
     return Outcome(True, None, changed.inbox_seq, changed.cancel)
 
 

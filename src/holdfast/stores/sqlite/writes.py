@@ -77,6 +77,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
     _add_events(connection, write)
+    if write.supersedes:
+        _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     return Outcome(True, None, inbox_seq, cancel)
 
@@ -98,6 +100,7 @@ def _settles(write: Advance) -> bool:
         or write.inbox_seq is not None
         or write.not_before > 0
         or write.takes_cancel
+        or write.supersedes != ()
     )
 
 
@@ -189,11 +192,14 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
     )
     connection.execute(SQL.add_event, event_row(ns, run, numbered))
     if write.supersedes:
-        seqs = json.dumps(write.supersedes)
-        connection.execute(
-            SQL.supersede_events, {"by": changed.seq, "ns": ns, "run": run, "seqs": seqs}
-        )
+        _supersede(connection, ns, run, write.supersedes, changed.seq)
     return Outcome(True, changed)
+
+
+def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...], by: int) -> None:
+    connection.execute(
+        SQL.supersede_events, {"by": by, "ns": ns, "run": run, "seqs": json.dumps(seqs)}
+    )
 
 
 def _renew(connection: Connection, write: Renew, now: int) -> Outcome:

@@ -47,9 +47,10 @@ async def test_a_retry_supersedes_exactly_what_led_to_the_failure(harness: Harne
         (1, "run.started"),
         (2, "step.completed"),
         (4, "step.completed"),
+        (7, "step.completed"),
         (9, "run.reopened"),
     ]
-    assert [each.key for each in living] == ["", "look#1", "ship#1", ""]
+    assert [each.key for each in living] == ["", "look#1", "ship#1", "refund#1", ""]
     reopened = living[-1]
     assert (reopened.generation, reopened.epoch) == (2, 2)
     assert all(each.superseded_by is None for each in living)
@@ -65,10 +66,27 @@ async def test_the_numbering_goes_on_after_a_retry(harness: Harness) -> None:
     assert [(each.seq, each.key, each.generation) for each in last] == [(10, "charge#1", 2)]
 
 
+async def test_a_commit_supersedes_what_the_replay_did_not_ask_for(harness: Harness) -> None:
+    await failed(harness)
+    await harness.retry("r")
+    [run] = (await harness.claim("B")).runs
+    assert await harness.commit(run, supersedes=(7,), superseded_by=9) == "applied"
+    assert [each.seq for each in (await harness.load("r")).events] == [1, 2, 4, 9]
+
+
+async def test_a_refused_commit_supersedes_nothing(harness: Harness) -> None:
+    await failed(harness)
+    await harness.retry("r")
+    [run] = (await harness.claim("B")).runs
+    stale = run._replace(epoch=run.epoch - 1)
+    assert await harness.commit(stale, supersedes=(7,), superseded_by=9) == "lost"
+    assert [each.seq for each in (await harness.load("r")).events] == [1, 2, 4, 7, 9]
+
+
 async def test_only_living_events_are_loaded_from_any_position(harness: Harness) -> None:
     await failed(harness)
     await harness.retry("r")
-    for after, seqs in ((2, [4, 9]), (3, [4, 9]), (4, [9]), (8, [9]), (9, [])):
+    for after, seqs in ((2, [4, 7, 9]), (3, [4, 7, 9]), (4, [7, 9]), (8, [9]), (9, [])):
         assert [each.seq for each in (await harness.load("r", after=after)).events] == seqs
 
 
