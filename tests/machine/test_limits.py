@@ -8,7 +8,8 @@ from holdfast.model.events import Event
 from tests.machine.driver import START, Step
 
 
-async def work(i: int) -> int: ...
+async def work(i: int) -> int:
+    return i
 
 
 step = Step(work)

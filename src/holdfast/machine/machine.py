@@ -157,10 +157,6 @@ class Machine:
             self._is_inside = False
             self.loop.leave(outside)
 
-    def wants(self, key: str) -> StepAsk | None:
-        """Return what the body asks for under this key, if it still does."""
-        return self.asks.get(key)
-
     def take_turn(self) -> Turn:
         """Return what changed since the last take: new asks, asks given up, and the end."""
         turn = Turn([*self._fresh.values()], [], self.ended)

@@ -11,12 +11,12 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from holdfast.errors import NotInBody
 from holdfast.machine.machine import Machine, current
-from holdfast.machine.signals import Signal
+from holdfast.machine.signals import Carries, Signal
 from holdfast.machine.tasks import transparent
 from holdfast.model.durations import Duration, microseconds
 
@@ -87,14 +87,15 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 @transparent
-async def wait_for(signal: Signal[T], timeout: Duration | None = None) -> T:
+async def wait_for(signal: Carries[T], timeout: Duration | None = None) -> T:
     """Return what the next signal of that name carries; one that came before counts.
 
     Raises `TimeoutError` if none came within `timeout`.
     """
     machine = here("hf.wait_for()")
+    awaited = cast("Signal[T]", signal)
     if timeout is None:
-        return await machine.mailbox.wait(signal)
+        return await machine.mailbox.wait(awaited)
     seconds = microseconds(timeout, field="hf.wait_for timeout") / 1e6
     async with asyncio.timeout(seconds):
-        return await machine.mailbox.wait(signal)
+        return await machine.mailbox.wait(awaited)

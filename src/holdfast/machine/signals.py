@@ -8,7 +8,7 @@ in the order in which they began to wait.
 from __future__ import annotations
 
 from asyncio import Future
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import HoldfastError, InvalidName
 from holdfast.machine.values import Schema
@@ -17,7 +17,25 @@ if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 NAME_LIMIT = 255
+
+
+class Carries(Protocol[T_co]):
+    """A signal as one who waits sees it: where an object will do, an int is as good.
+
+    To one who sends, `Signal` is of just one type: its value must be of that type.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the message."""
+        ...
+
+    @property
+    def type(self) -> type[T_co]:
+        """What the message carries."""
+        ...
 
 
 class Signal(Generic[T]):

@@ -337,7 +337,7 @@ class Session:
         except HoldfastError as error:
             await self.block(error)
             return False
-        for key in [key for key in self.running if self.machine.wants(key) is None]:
+        for key in [key for key in self.running if self.machine.asks.get(key) is None]:
             self.running.pop(key).stop()
         self._resumes = True
         return True
@@ -374,7 +374,7 @@ class Session:
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._reopened_at = folded.reopened_at
-        self._retries = {k: r for k, r in folded.retries.items() if machine.wants(k) is not None}
+        self._retries = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
         self._results = [
             result
@@ -402,7 +402,7 @@ class Session:
         if self._retries:
             now, begun = self._stamp(), self._begun()
             for key, retrying in tuple(self._retries.items()):
-                again = self.machine.wants(key)
+                again = self.machine.asks.get(key)
                 if again is not None and retrying.at <= now and key not in begun:
                     self._start_one(again, retrying.attempts + 1)
 
