@@ -285,6 +285,8 @@ async def park(store: str, n: str) -> None:
     with scratch() as directory:
         cache = hf.Settings(machines=WARM_UP // 2)
         async with app.open(url_in(directory, store), settings=cache) as client:
+            # As many before, until the database's own bounded caches are full.
+            await start_waiting(client, int(n))
             say("parked", await memory_each(client, int(n)))
 
 

@@ -58,7 +58,9 @@ class Street:
     """The bells of all processes on one file, as seen from one of them."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
+        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._seen = -1
         self._bells: list[tuple[str, str]] = []
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -96,14 +98,13 @@ class Street:
             (self._folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the sending socket."""
+        """Let go of the folder and the sending socket."""
+        os.close(self._handle)
         self._sender.close()
 
     def _others(self) -> list[tuple[str, str]]:
-        try:
-            changed = os.stat(self._folder).st_mtime_ns
-        except FileNotFoundError:
-            return []
+        # By its handle, not by name: this is asked after every commit.
+        changed = os.stat(self._handle).st_mtime_ns
         if changed != self._seen:
             # Within one tick of the file system's clock another bell may still be hung unnoticed.
             settled = time_ns() - changed > TICK

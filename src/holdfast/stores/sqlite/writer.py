@@ -29,6 +29,9 @@ from holdfast.stores.sqlite.transactions import Job, Transactions, Work
 QUICK = 0.001
 """Seconds a commit may take, as a moving average, to be waited for in the loop."""
 
+LONELY = 8
+"""Groups of one job in a row after which the next job is not expected to have company."""
+
 Told = Callable[[list[Notice]], None]
 Task = tuple[Callable[[list[Job]], None], list[Job]]
 
@@ -44,6 +47,8 @@ class Writer:
         self._foreign: deque[Job] = deque()
         self._turn = threading.Lock()
         self._pace = 0.0
+        self._alone = 0
+        self._came = False
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
         self._after_commit: Told = _nobody
@@ -71,9 +76,7 @@ class Writer:
             self._resolve([job])
         elif loop is self._home:
             self._ready.append(job)
-            if len(self._ready) == 1:
-                # At the end of this tick, so that what it makes ready goes together.
-                loop.call_soon(self._flush)
+            self._schedule()
         else:
             self._tasks.put((self._write_foreign, [job]))
         return job.future
@@ -88,12 +91,30 @@ class Writer:
 
     # --- in the home loop
 
+    def _schedule(self) -> None:
+        """Have the jobs of this tick of the loop flushed together, at its end.
+
+        When tick after tick has brought one job only, the first is not kept waiting for others.
+        """
+        if self._alone < LONELY or self._came:
+            self._alone = 0 if self._came else self._alone
+            if len(self._ready) == 1:
+                self._home.call_soon(self._flush)
+        else:
+            self._came = True
+            self._home.call_soon(self._tick)
+            self._flush()
+
+    def _tick(self) -> None:
+        self._came = False
+
     def _flush(self) -> None:
         """Stage what is ready, unless a group is on its way: its end will call again."""
         if not (self._ready or self._foreign) or not self._turn.acquire(blocking=False):
             return
         group, self._ready = self._ready, []
         _drain(self._foreign, group)
+        self._alone = self._alone + 1 if len(group) == 1 else 0
         if not self._transactions.stage(group, wait=False):
             self._tasks.put((self._transactions.write, group))
         elif len(group) > 1 or self._pace > QUICK:
