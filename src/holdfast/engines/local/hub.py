@@ -63,7 +63,8 @@ class Hub:
         """Return the event that closes the run, when it has come.
 
         `is_local` says that this process holds the run and will hear of its close in any case.
-        Otherwise the caller has just seen it open: what is remembered of it is of another time.
+        Otherwise the store is asked: what is remembered of it may be of another time. Raises
+        `RunNotFound`.
         """
         if is_local and run in self._closed:
             return self._closed[run]

@@ -69,10 +69,11 @@ class Street:
 
     def ring(self, kinds: Iterable[str]) -> None:
         """Wake the other processes of these kinds; a bell that cannot be rung is passed over."""
-        for kind, address in self._others():
-            if kind in kinds:
-                with contextlib.suppress(OSError):
-                    self._sender.sendto(b"!", _wire(address))
+        with contextlib.suppress(FileNotFoundError):  # the folder was removed: nobody to wake
+            for kind, address in self._others():
+                if kind in kinds:
+                    with contextlib.suppress(OSError):
+                        self._sender.sendto(b"!", _wire(address))
 
     def is_dead(self, name: str) -> bool:
         """Tell whether the process of that name is gone for sure."""

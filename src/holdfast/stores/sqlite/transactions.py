@@ -102,7 +102,7 @@ class Transactions:
             return False
         try:
             self._begin(BUSY_SECONDS if wait else 0)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             self._lock.release()
             if wait:
                 _fail(group, _translated(error))
@@ -112,7 +112,7 @@ class Transactions:
             for job in group:
                 job.result, job.notices = job.work(self.connection, now)
         except Exception as error:  # told to whoever gave the job, when it is alone
-            self.connection.execute("ROLLBACK")
+            self._roll_back()
             self._lock.release()
             _fail(group, _translated(error))
             return False
@@ -124,8 +124,7 @@ class Transactions:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            self._roll_back()
             unknown = OutcomeUnknown(f"The commit failed: {error}. Read again.")
             unknown.__cause__ = error
             _fail(group, unknown)
@@ -151,6 +150,11 @@ class Transactions:
         self.connection.close()
         self._lock.release()
         self._lock.close()
+
+    def _roll_back(self) -> None:
+        # When the disk is full or fails, SQLite has rolled back already.
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
 
     def _begin(self, seconds: float) -> None:
         patience = time.monotonic() + seconds
