@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.machine.values.simple import simple_schema
 from holdfast.machine.values.walk import is_kind
 
 if TYPE_CHECKING:
@@ -84,20 +85,12 @@ class Field:
 
 def core_of(annotation: Any) -> Core:
     """Build the schema of one annotation. Raises pydantic's errors for what it cannot handle."""
-    from pydantic import TypeAdapter
-
-    return _prepare(TypeAdapter[Any](annotation).core_schema)
+    return _prepare(simple_schema(annotation) or _ask_pydantic(annotation))
 
 
 def core_of_arguments(fields: Mapping[str, Field]) -> tuple[Core, tuple[type | None, ...]]:
     """Build the schema of named arguments, and the one exact type of each that has one."""
-    from pydantic import TypeAdapter
-
-    # A tuple collects what the annotations share (recursive classes) in one schema.
-    annotations = tuple(field.annotation for field in fields.values())
-    source: Any = TypeAdapter[Any](tuple[annotations]).core_schema  # type: ignore[valid-type]
-    shared = source["definitions"] if source["type"] == "definitions" else None
-    items = (source["schema"] if shared is not None else source)["items_schema"]
+    items, shared = _items_of([field.annotation for field in fields.values()])
     named: Any = {
         "type": "typed-dict",
         "extra_behavior": "forbid",
@@ -109,6 +102,24 @@ def core_of_arguments(fields: Mapping[str, Field]) -> tuple[Core, tuple[type | N
     if shared is not None:
         named = {"type": "definitions", "schema": named, "definitions": shared}
     return _prepare(named), tuple(_only(_scalars(item)) for item in items)
+
+
+def _items_of(annotations: list[Any]) -> tuple[list[Any], list[Any] | None]:
+    """Return the schema of each annotation, and the definitions that they share if they do."""
+    simple = [simple_schema(annotation) for annotation in annotations]
+    if None not in simple:
+        return simple, None
+    # A tuple collects what the annotations share (recursive classes) in one schema.
+    source = _ask_pydantic(tuple[tuple(annotations)])  # type: ignore[misc]
+    if source["type"] == "definitions":
+        return source["schema"]["items_schema"], source["definitions"]
+    return source["items_schema"], None
+
+
+def _ask_pydantic(annotation: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter[Any](annotation).core_schema
 
 
 def _prepare(source: Any) -> Core:

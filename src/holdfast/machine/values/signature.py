@@ -95,11 +95,9 @@ class Signature:
         Raises `TypeError` for a call the function would not take, `Unserialisable` and
         `PayloadTooLarge`.
         """
-        if kwargs or len(args) != self._arity:
-            given = self._bind(args, kwargs)
-        else:
-            given = dict(zip(self._names, args, strict=True))
-        if self._exact is not None and (*map(type, given.values()),) == self._exact:
+        is_whole = not kwargs and len(args) == self._arity
+        given = dict(zip(self._names, args)) if is_whole else self._bind(args, kwargs)  # noqa: B905
+        if (*map(type, given.values()),) == self._exact:
             try:
                 payload = self._to_json(given)
             except ValueError:  # a lone surrogate; `Codec.cross` finds the words
