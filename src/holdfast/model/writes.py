@@ -140,7 +140,8 @@ class Claim(NamedTuple):
     info: str = ""
     """What the worker's row says of it."""
     eager: bool = False
-    """There was a hint that runs wait: try to take them without looking first."""
+    """There was a hint that runs wait: try to take them without looking first, also from workers
+    that the store knows to be dead."""
 
 
 class Claimed(NamedTuple):
@@ -158,8 +159,8 @@ class Claimed(NamedTuple):
     next_wake_at: int | None = None
     first_events: Mapping[str, Event] = MappingProxyType({})
     """The history of those `runs` that have just been started and hold nothing else."""
-    reaped: int = 0
-    """How many runs were taken from workers in `reaps`."""
+    reaped: tuple[tuple[str, int], ...] = ()
+    """Workers that runs were taken from in this commit, and how many from each."""
 
 
 class Outcome(NamedTuple):

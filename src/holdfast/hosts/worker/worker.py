@@ -151,6 +151,7 @@ class Worker:
 
     async def _claim_for_life(self) -> None:
         delay = PATIENCE[0]
+        self._poked.set()  # whoever ran before us may have left work, or died
         while not self._stopping:
             poked = self._poked.is_set()
             self._poked.clear()
@@ -196,12 +197,11 @@ class Worker:
             claim._replace(limit=left, reaps=cast("tuple[Reap, ...]", reaps))
         )
         self._take_all(again)
-        if again.reaped:
-            names = ", ".join(worker for worker, _ in claimed.dead)
-            log.warning("worker %s is gone; %d of its runs can go on", names, again.reaped)
         return len(again.runs)
 
     def _take_all(self, claimed: Claimed) -> None:
+        for worker, count in claimed.reaped:
+            log.warning("worker %s is gone; %d of its runs can go on", worker, count)
         for run in claimed.runs:
             self._take(run, claimed.first_events.get(run.id))
         if claimed.runs:

@@ -61,7 +61,7 @@ class MemoryStore:
         await asyncio.sleep(0)
         now, tables = self.now(), self._tables
         with tables.transaction():
-            reaped = sum(apply(tables, reap, now).total for reap in claim.reaps)
+            reaped = [(reap.worker, apply(tables, reap, now).total) for reap in claim.reaps]
         mine = [run for run in tables.runs.values() if run.ns == claim.ns]
         queue = sorted(
             (run for run in mine if _is_queued(run)),
@@ -84,7 +84,7 @@ class MemoryStore:
             first_events={
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
             },
-            reaped=reaped,
+            reaped=tuple((worker, count) for worker, count in reaped if count),
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:

@@ -45,9 +45,14 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
         next_wake_at=wake[0] if wake else None,
         mail=tuple(run for run, has_mail in held if has_mail),
         held=frozenset(run for run, _ in held),
-        others=tuple(connection.execute(SQL.other_workers, {"worker": claim.worker})),
+        others=others(connection, claim.worker),
         unregistered=tuple(row[0] for row in connection.execute(SQL.unregistered_workflows, at)),
     )
+
+
+def others(connection: sqlite3.Connection, worker: str) -> tuple[tuple[str, int], ...]:
+    """Return the other workers, and when the lease of each is over."""
+    return tuple(connection.execute(SQL.other_workers, {"worker": worker}))
 
 
 def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]:

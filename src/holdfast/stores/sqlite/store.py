@@ -26,6 +26,7 @@ from holdfast.model.writes import (
     Notice,
     Outcome,
     Page,
+    Reap,
     Write,
 )
 from holdfast.ports.store import Hear
@@ -115,9 +116,9 @@ class SqliteStore:
             seen = await self._look(lambda reads: reader.peek(reads, claim, now))
             if not seen.claimable or claim.limit <= 0:
                 return await self._claimed(seen, Claimed())
-        found: tuple[reader.Peek, Claimed] = await self._writer.submit(_taker(claim))
-        for reap in claim.reaps:
-            self._street.bury(reap.worker)
+        found: tuple[reader.Peek, Claimed] = await self._writer.submit(self._taker(claim))
+        for worker in {*(reap.worker for reap in claim.reaps), *dict(found[1].reaped)}:
+            self._street.bury(worker)
         return await self._claimed(*found)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -165,6 +166,24 @@ class SqliteStore:
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, work, self._searches)
+
+    def _taker(self, claim: Claim) -> Callable[[sqlite3.Connection, int], Any]:
+        """Return the work of a claim: reap, take, and look at what is left, as of one moment."""
+
+        def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+            reaps = claim.reaps
+            if claim.eager:
+                others = reader.others(connection, claim.worker)
+                reaps += tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
+            counts = [(reap.worker, apply(connection, reap, now).total) for reap in reaps]
+            reaped = tuple((worker, count) for worker, count in counts if count)
+            taken = take(connection, claim, now) if claim.limit > 0 else ()
+            seen = reader.peek(connection, claim, now)
+            left = [Notice(what="ready")] if reaped and seen.claimable else []
+            fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
+            return (seen, Claimed(runs=taken, first_events=fresh, reaped=reaped)), left
+
+        return work
 
     async def _claimed(self, seen: reader.Peek, taken: Claimed) -> Claimed:
         """Add what was seen in the queue, and who is gone, to what was taken."""
@@ -222,20 +241,6 @@ def _reading() -> Generator[None]:
         yield
     except sqlite3.Error as error:
         raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
-
-
-def _taker(claim: Claim) -> Callable[[sqlite3.Connection, int], Any]:
-    """Return the work of a claim: reap, take, and look at what is left, as of one moment."""
-
-    def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
-        reaped = sum(apply(connection, reap, now).total for reap in claim.reaps)
-        taken = take(connection, claim, now) if claim.limit > 0 else ()
-        seen = reader.peek(connection, claim, now)
-        left = [Notice(what="ready")] if reaped and seen.claimable else []
-        fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
-        return (seen, Claimed(runs=taken, first_events=fresh, reaped=reaped)), left
-
-    return work
 
 
 def _mark_clock(connection: sqlite3.Connection, now: int) -> tuple[None, list[Notice]]:

@@ -115,6 +115,19 @@ async def test_a_killed_process_is_known_dead_at_once(harness: Harness) -> None:
 
 
 @needs("shared", "knows_dead")
+async def test_an_eager_claim_takes_from_the_dead_in_one_commit(harness: Harness) -> None:
+    async with process(harness) as child:
+        await harness.held("r", worker="other")
+        claimed = await harness.claim("B", eager=True)
+        assert (claimed.runs, claimed.reaped) == ((), ())
+        child.kill()
+        await child.wait()
+        claimed = await harness.claim("B", eager=True)
+    assert (ids(claimed.runs), claimed.reaped) == (["r"], (("other", 1),))
+    assert claimed.dead == ()
+
+
+@needs("shared", "knows_dead")
 async def test_a_frozen_process_keeps_its_bell_when_it_is_reaped(harness: Harness) -> None:
     async with process(harness) as child:
         await harness.held("r", worker="other")
