@@ -31,13 +31,13 @@ def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
 
 def _configure(connection: sqlite3.Connection, *, writes: bool) -> None:
     execute = connection.execute
+    execute("PRAGMA trusted_schema = OFF")
+    if not writes:
+        execute("PRAGMA query_only = ON")
+        return
     mode = execute("PRAGMA journal_mode = WAL").fetchone()[0]
     execute("PRAGMA synchronous = FULL")
-    execute("PRAGMA foreign_keys = ON")
-    execute("PRAGMA trusted_schema = OFF")
-    execute("PRAGMA mmap_size = 0")
-    execute("PRAGMA busy_timeout = 5000")
-    execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES if writes else 0}")
+    execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     execute(f"PRAGMA journal_size_limit = {64 * 1024 * 1024}")
     synchronous = execute("PRAGMA synchronous").fetchone()[0]
     if mode != "wal" or synchronous != 2:

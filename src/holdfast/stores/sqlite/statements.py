@@ -32,3 +32,6 @@ def migrations() -> tuple[str, ...]:
     folder = files(PACKAGE).joinpath("migrations")
     scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple(script.read_text(encoding="utf-8") for script in scripts)
+
+
+migrations()  # read now, with the code: opening a file should not wait for it

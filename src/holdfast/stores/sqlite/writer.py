@@ -50,11 +50,10 @@ class Writer:
         self._alone = 0
         self._came = False
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._after_commit: Told = _nobody
         self._tell: Told = _nobody
-        if threaded:
-            self._thread.start()
 
     @property
     def transactions(self) -> int:
@@ -78,13 +77,14 @@ class Writer:
             self._ready.append(job)
             self._schedule()
         else:
-            self._tasks.put((self._write_foreign, [job]))
+            self._hand_over(self._write_foreign, [job])
         return job.future
 
     async def close(self) -> None:
         """Finish what was given, then close the connection."""
         if self._threaded:
             await self.submit(lambda _connection, _now: (None, []))
+        if self._thread is not None:
             self._tasks.put(None)
             await asyncio.to_thread(self._thread.join)
         self._transactions.close()
@@ -116,9 +116,9 @@ class Writer:
         _drain(self._foreign, group)
         self._alone = self._alone + 1 if len(group) == 1 else 0
         if not self._transactions.stage(group, wait=False):
-            self._tasks.put((self._transactions.write, group))
+            self._hand_over(self._transactions.write, group)
         elif len(group) > 1 or self._pace > QUICK:
-            self._tasks.put((self._commit, group))
+            self._hand_over(self._commit, group)
         else:
             self._commit(group)
             self._after_commit(_notices(group))
@@ -139,6 +139,16 @@ class Writer:
         began = time.perf_counter()
         self._transactions.commit(group)
         self._pace += 0.1 * (time.perf_counter() - began - self._pace)
+
+    def _hand_over(self, work: Callable[[list[Job]], None], group: list[Job]) -> None:
+        """Have the thread do it; there is none before the first time."""
+        self._tasks.put((work, group))
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    name = "holdfast-writer"
+                    self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                    self._thread.start()
 
     # --- in the thread
 
