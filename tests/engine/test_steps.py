@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,6 +15,10 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 import holdfast as hf
+from holdfast.fronts.function.step import make_step
+from holdfast.hosts.worker.steps import Result, StepRun, Steps
+from holdfast.model.asks import StepAsk
+from holdfast.model.run import Run
 from tests.engine.places import Place, kinds, until, within, worker_of
 
 
@@ -424,3 +429,48 @@ async def test_a_step_that_exits_leaves_the_worker_alive(place: Place, app: hf.A
     async with place.open(app) as client:
         assert await within((await client.start(flow.bind())).result()) == "fine"
         await until(lambda: not worker_of(client).sessions)
+
+
+async def test_a_step_does_not_see_what_another_put_into_its_context(
+    place: Place, app: hf.App
+) -> None:
+    """Also not when it begins at the end of the other, because there was no slot before."""
+    tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+    seen: list[str] = []
+
+    @app.step
+    async def work(i: int) -> None:
+        seen.append(tenant.get())
+        tenant.set(f"tenant {i}")
+
+    @app.workflow
+    async def flow() -> None:
+        await asyncio.gather(*(work(i) for i in range(5)))
+
+    async with place.open(app, steps=1) as client:
+        await within((await client.start(flow.bind())).result())
+    assert seen == ["nobody"] * 5
+
+
+async def test_a_step_that_is_stopped_before_it_began_gives_its_slot_back() -> None:
+    @make_step
+    async def work() -> str:
+        return "ran"
+
+    held: list[Any] = ["default", "r", "w", "", "running", "", 1, 1, 1, "A", None]
+    run = Run._make([*held, 0, 0, 0, 0, b"", 0, 0, None])
+    results: list[Result] = []
+
+    def attempt(n: int) -> StepRun:
+        ask = StepAsk(f"work#{n}", work, b"{}", b"", 0, 0, None)
+        return StepRun(run, ask, 1, None, results.append, lambda step: None)
+
+    steps = Steps(slots=1, threads=1)
+    first, second = attempt(1), attempt(2)
+    steps.start(first)
+    steps.start(second)
+    first.stop()
+    await until(lambda: bool(results))
+    assert [(result.ask.key, result.value) for result in results] == [("work#2", "ran")]
+    assert steps.running == 0
+    await steps.stop()

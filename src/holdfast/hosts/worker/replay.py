@@ -28,7 +28,10 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
     paused = False
     last_at = reopened_at = reopened_seq = 0
     for event in events:
-        last_at = max(last_at, event.at)
+        if event.at > last_at:
+            last_at = event.at
+        if event.kind == "step.completed":
+            continue
         if event.kind == "step.retrying" and event.generation == generation:
             fields = json.loads(event.payload or b"{}")
             error = f"{fields.get('type')}: {fields.get('message')}"[:200]

@@ -15,7 +15,6 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import BodyStuck, HoldfastError, StoreError
-from holdfast.fronts.function.context import Attempt
 from holdfast.hosts.worker import attempts, replay
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.steps import Result, StepRun
@@ -67,7 +66,7 @@ class Session:
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
-        self._shown: tuple[Attempt, ...] = ()
+        self._shown: tuple[StepRun, ...] = ()
         self._superseded: tuple[tuple[int, ...], int] = ((), 0)
 
     # --- what others tell it
@@ -101,9 +100,9 @@ class Session:
         self._results.append(result)
         self.poke()
 
-    def show(self, attempt: Attempt) -> None:
+    def show(self, step: StepRun) -> None:
         """Record in the next turn that this attempt has been running for a while."""
-        self._shown = (*self._shown, attempt)
+        self._shown = (*self._shown, step)
         self.poke()
 
     def poke(self) -> None:
@@ -180,10 +179,9 @@ class Session:
 
     def _record_shown(self, draft: Draft) -> None:
         shown, self._shown = self._shown, ()
-        for attempt in shown:
-            started = self.running.get(attempt.key)
-            if started is not None and started.attempt is attempt:
-                self.machine.feed(draft.add_started(started.ask, attempt.number))
+        for step in shown:
+            if self.running.get(step.key) is step:
+                self.machine.feed(draft.add_started(step.ask, step.number))
 
     def _take_turn(self) -> Turn:
         machine = self.machine
@@ -415,9 +413,8 @@ class Session:
         if ask.asked_at < self._reopened_at:
             # Time for the attempts of a reopened run counts from there.
             ask = ask._replace(asked_at=self._reopened_at)
-        attempt = Attempt(run.ns, run.id, run.generation, ask.key, number)
         limit = attempts.limit_of(ask, self._stamp)
-        started = StepRun(ask, attempt, limit, self.settle, self.show)
+        started = StepRun(run, ask, number, limit, self.settle, self.show)
         self.running[ask.key] = started
         self._worker.steps.start(started)
 

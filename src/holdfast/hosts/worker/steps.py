@@ -17,6 +17,7 @@ from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.hosts.worker.threads import Threads
 from holdfast.model.asks import StepAsk
+from holdfast.model.run import Run
 
 
 class Result(NamedTuple):
@@ -39,32 +40,38 @@ PATIENCE = 1.0
 """Seconds a cancelled step may take to end before the worker leaves without it."""
 
 Settle = Callable[[Result], None]
-Show = Callable[[Attempt], None]
+Show = Callable[["StepRun"], None]
 Limit = Callable[[], int]
 """Tells how long an attempt that begins now may take, in microseconds."""
 
 
-class StepRun:
+class StepRun(Attempt):
     """One attempt under way, or waiting for a slot."""
 
-    __slots__ = ("ask", "attempt", "began", "is_shown", "limit", "settle", "show", "task")
+    __slots__ = ("ask", "began", "end", "is_shown", "limit", "settle", "show", "task")
 
     def __init__(
-        self, ask: StepAsk, attempt: Attempt, limit: Limit | None, settle: Settle, show: Show
+        self, run: Run, ask: StepAsk, number: int, limit: Limit | None, settle: Settle, show: Show
     ) -> None:
-        self.ask, self.attempt, self.limit = ask, attempt, limit
+        self.ns, self.run, self.generation = run.ns, run.id, run.generation
+        self.key, self.number = ask.key, number
+        self.stopped = None
+        self.ask, self.limit = ask, limit
         self.settle, self.show = settle, show
         self.task: asyncio.Task[None] | None = None
+        self.end: Callable[[StepRun], None] | None = None
         self.began = 0.0
         self.is_shown = False
 
     def stop(self) -> None:
         """Have nobody wait for this attempt any more."""
-        if self.attempt.stopped is not None:
-            self.attempt.stopped.set()
+        if self.stopped is not None:
+            self.stopped.set()
+        self.settle = _nobody
         if self.task is not None:
             self.task.cancel()
-        self.settle = _nobody
+            if not self.began and self.end is not None:
+                self.end(self)  # its code will never run, not even a `finally`
 
 
 class Steps:
@@ -73,7 +80,8 @@ class Steps:
     def __init__(self, *, slots: int, threads: int) -> None:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
-        self._running: dict[asyncio.Task[None], StepRun] = {}
+        self._running: set[StepRun] = set()
+        self._context = contextvars.copy_context()
         self._ticks: asyncio.TimerHandle | None = None
         self._pool: Threads | None = None
         self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
@@ -101,7 +109,7 @@ class Steps:
         self._waiting.clear()
         if self._ticks is not None:
             self._ticks.cancel()
-        tasks = tuple(self._running)
+        tasks = [run.task for run in self._running if run.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -112,34 +120,45 @@ class Steps:
             self._pool.stop()
 
     def _begin(self, run: StepRun) -> None:
-        task = run.task = asyncio.create_task(self._execute(run))
-        self._running[task] = run
-        task.add_done_callback(self._ended)
+        loop = asyncio.get_running_loop()
+        run.end = self._end
+        # In the worker's context: not in that of the step whose end made room for this one.
+        context = self._context.copy()
+        execution = self._execute(run, loop.time)
+        run.task = loop.create_task(execution, name=run.key, context=context)
+        self._running.add(run)
         if self._ticks is None:
-            self._ticks = asyncio.get_running_loop().call_later(SHOWN_AFTER, self._tick)
+            self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
 
     def _tick(self) -> None:
         """Have people see what has been running for a while, by looking ten times a second."""
         loop = asyncio.get_running_loop()
         self._ticks = loop.call_later(SHOWN_AFTER, self._tick) if self._running else None
-        for run in self._running.values():
+        for run in self._running:
             if not run.is_shown and run.began and loop.time() - run.began >= SHOWN_AFTER:
                 run.is_shown = True
-                run.show(run.attempt)
+                run.show(run)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+    def _end(self, run: StepRun) -> None:
+        """Give the slot back."""
+        self._running.discard(run)
         waiting = self._waiting
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()
             if following.settle is not _nobody:
                 self._begin(following)
 
-    async def _execute(self, run: StepRun) -> None:
-        ask, step = run.ask, run.ask.step
-        clock = asyncio.get_running_loop().time
-        began = run.began = clock()
-        CURRENT.set(run.attempt)
+    async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
+        run.began = clock()
+        CURRENT.set(run)
+        try:
+            result = await self._attempt(run, clock)
+            run.settle(result)
+        finally:
+            self._end(run)
+
+    async def _attempt(self, run: StepRun, clock: Callable[[], float]) -> Result:
+        ask, step, began = run.ask, run.ask.step, run.began
         try:
             args, kwargs = step.signature.decode(ask.args)
             if step.is_async and run.limit is None:
@@ -151,12 +170,10 @@ class Steps:
         except asyncio.CancelledError as error:
             if run.settle is _nobody or _is_cancelled():
                 raise
-            result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
+            return Result(ask, run.number, _us(clock() - began), error=error)
         except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
-            result = Result(ask, run.attempt.number, _us(clock() - began), error=error)
-        else:
-            result = Result(ask, run.attempt.number, _us(clock() - began), payload, value)
-        run.settle(result)
+            return Result(ask, run.number, _us(clock() - began), error=error)
+        return Result(ask, run.number, _us(clock() - began), payload, value)
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit
@@ -172,7 +189,7 @@ class Steps:
     async def _call_in_thread(
         self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        stopped = run.attempt.stopped = threading.Event()
+        stopped = run.stopped = threading.Event()
         if self._pool is None:
             # Twice the slots: a thread stuck in a timed-out step must not block the next.
             self._pool = Threads(2 * self._threads, "holdfast-step")
@@ -223,7 +240,7 @@ def _timed_out(run: StepRun, seconds: float) -> StepTimedOut:
         step=run.ask.key,
         type="StepTimedOut",
         message=f"took longer than {seconds:g} s" if seconds else "had no time left to begin",
-        attempts=run.attempt.number,
+        attempts=run.number,
     )
 
 
