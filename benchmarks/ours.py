@@ -50,7 +50,7 @@ T = TypeVar("T")
 # Holdfast loads these late, so that a command which needs none of them starts faster.
 LATE = (
     "importlib.metadata", "pydantic.type_adapter", "holdfast.hosts.worker.worker",
-    "holdfast.compose", "holdfast.engines.local", "holdfast.stores.memory",
+    "holdfast.compose", "holdfast.client", "holdfast.engines.local", "holdfast.stores.memory",
     "holdfast.machine.values.core", "holdfast.machine.values.describe",
 )  # fmt: skip
 for late in LATE:

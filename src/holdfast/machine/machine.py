@@ -228,8 +228,9 @@ class Machine:
         if len(self.asks) >= MAX_ASKS:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
         checked = blake2b(payload, digest_size=8).digest() + step.signature.schema
-        if self._next is not None and self._next.key == key:
-            found = self._foreseen(step, self._next, checked)
+        event = self._next
+        if event is not None and event.key == key and event.digest == checked:
+            found = self._foreseen(step, event)
             if found is not MISSING:
                 return found
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
@@ -349,16 +350,14 @@ class Machine:
             found is None or found == ask.digest or found[8:] != ask.digest[8:]
         )
 
-    def _foreseen(self, step: StepLike, event: Event, checked: bytes) -> object:
+    def _foreseen(self, step: StepLike, event: Event) -> object:
         """Return the result of a step that is asked for now, if replay has it at hand.
 
         The body would wait until nothing else in it is ready, and then be fed the next event. If
         nothing else is ready and the next event is this result, waiting would change nothing.
         """
         loop = self.loop
-        if event.kind != "step.completed" or event.digest != checked:
-            return MISSING
-        if loop.ready or not loop.is_last:
+        if event.kind != "step.completed" or loop.ready or not loop.is_last:
             return MISSING
         try:
             found = step.signature.result.decode(event.payload or b"null", where="result")
