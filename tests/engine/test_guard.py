@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, kinds, status_of, within
+from tests.engine.places import Place, kinds, status_of, until, within
 
 go = hf.Signal("go", bool)
 
@@ -81,3 +81,24 @@ async def test_a_guard_that_is_off_says_nothing(place: Place) -> None:
 def test_a_setting_that_means_nothing_is_refused(settings: dict[str, object], text: str) -> None:
     with pytest.raises(hf.BadDefinition, match=text):
         hf.Settings(**settings)  # type: ignore[arg-type]
+
+
+async def test_a_worker_logs_what_the_lint_finds(
+    place: Place,
+    app: hf.App,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("holdfast.hosts.worker.worker.LINT_AFTER", 0)
+    monkeypatch.setattr("holdfast.fronts.function.lint._told", set())
+
+    @app.workflow
+    async def chatty() -> None:
+        print("x")
+
+    with caplog.at_level(logging.WARNING, "holdfast.lint"):
+        async with place.open(app):
+            await until(lambda: any(record.name == "holdfast.lint" for record in caplog.records))
+    told = [record.getMessage() for record in caplog.records if record.name == "holdfast.lint"]
+    assert len(told) == 1
+    assert "in chatty: print() in a workflow body" in told[0]

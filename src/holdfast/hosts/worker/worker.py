@@ -17,6 +17,7 @@ from holdfast.app import App
 from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
 from holdfast.hosts.worker import guard
 from holdfast.hosts.worker.lease import Lease
+from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
 from holdfast.hosts.worker.watch import Watch
@@ -36,6 +37,10 @@ NO_EVENTS = 1 << 62
 """A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
+
+
+LINT_AFTER = 1.0
+"""Seconds after its start when a worker looks through the source of its workflows."""
 
 
 class Worker:
@@ -62,6 +67,7 @@ class Worker:
         self._warned: set[str] = set()
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
+        self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
         self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
@@ -81,6 +87,8 @@ class Worker:
         self._lease.start()
         if self._watch is not None:
             self._watch.start()
+            # Not at once: the first runs need the interpreter more.
+            self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         self._claiming = asyncio.create_task(self._claim_for_life())
         return self
 
@@ -125,6 +133,8 @@ class Worker:
         await self._lease.stop()
         if self._watch is not None:
             self._watch.stop()
+        if self._linting is not None:
+            self._linting.cancel()
         self._unlisten()
         try:
             await self.store.write([dispatch.decide(RetireWorker(self.id))])
