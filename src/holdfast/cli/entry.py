@@ -40,6 +40,7 @@ class Root(LazyGroup):
         "runs": ("holdfast.cli.runs", "List, show, watch and steer runs."),
         "worker": ("holdfast.cli.worker", "Run an app's workflows until told to stop."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
+        "explain": ("holdfast.cli.explain", "Print the page of an error code."),
         "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
