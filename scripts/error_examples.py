@@ -20,6 +20,13 @@ ALL = (
     errors.InvalidValue(
         where="arguments of order", path="cents", problem="Input should be a valid integer"
     ),
+    errors.InvalidArguments(
+        where="arguments of order",
+        path="order(item: str) -> str",
+        problem="missing a required argument: 'item'",
+        hint=errors.InvalidArguments.hint,
+    ),
+    errors.HistoryTooLong(events=51_200, limit=51_200),
     errors.Unserialisable(
         where="arguments of order",
         path="data.size",

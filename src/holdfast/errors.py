@@ -6,12 +6,14 @@ HoldfastError
 ├── UnknownWorkflow          HF103  no workflow of that name is registered
 ├── NotInStep                HF104  a step primitive was called outside a step
 ├── InvalidValue             HF110  a value does not fit its annotation
+│   └── InvalidArguments     HF117  a call with missing or unknown arguments (also a TypeError)
 ├── Unserialisable           HF111  a value would not come back equal
 │   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
 ├── InvalidDuration          HF115
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
+├── HistoryTooLong           HF118  a run has recorded more events than it may
 ├── RunNotFound              HF201
 ├── RunClosed                HF202
 ├── RunConflict              HF203  the id is taken by a run of other work
@@ -150,6 +152,13 @@ class UnserialisableResult(Unserialisable):
     hint = "Correct the annotation of the result, or the value."
 
 
+class InvalidArguments(InvalidValue, TypeError):
+    """A step or workflow was called with other arguments than it takes."""
+
+    code = "HF117"
+    hint = "Give each parameter once, and no others."
+
+
 class PayloadTooLarge(HoldfastError):
     """A value is larger than a store keeps inline."""
 
@@ -194,6 +203,22 @@ class TooManyAsks(HoldfastError):
         super().__init__(
             f"Step {key} would be one more than the {limit:,} steps a run may wait for at once. "
             f"{self.hint}"
+        )
+
+
+class HistoryTooLong(HoldfastError):
+    """A run has recorded more events than it may."""
+
+    code = "HF118"
+    hint = (
+        "Split the work into several runs, and terminate this one; or raise Settings.history and "
+        "`holdfast runs retry` the run."
+    )
+
+    def __init__(self, *, events: int, limit: int) -> None:
+        self.events, self.limit = events, limit
+        super().__init__(
+            f"The history has {events:,} events, and the limit is {limit:,}. {self.hint}"
         )
 
 
@@ -342,7 +367,10 @@ class RetryAfter(HoldfastError):
     hint = "Raise it with the delay that the other side asked for; it counts as an attempt."
 
     def __init__(self, delay: float | timedelta, message: str = "") -> None:
-        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        try:
+            self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        except (ValueError, OverflowError, TypeError):
+            raise InvalidDuration(field="RetryAfter.delay", value=delay) from None
         super().__init__(message or f"try again after {self.delay}")
 
 

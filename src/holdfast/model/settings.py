@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
+from typing import cast
 
 from holdfast.errors import BadDefinition
 
@@ -33,15 +36,25 @@ class Settings:
     """How long steps that run may go on when the worker stops."""
     paranoid: bool = False
     """Replay the whole history after every commit; for tests."""
+    history: int = 51_200
+    """Events a run may record before it is blocked; from a fifth on it is named in the log."""
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew", "poll", "steps", "threads", "runs"):
-            if not getattr(self, name) > 0:
-                raise BadDefinition(
-                    what=f"Settings.{name} is {getattr(self, name)}", hint="Give a number above 0."
-                )
+        for name in ("lease", "renew", "poll", "steps", "threads", "runs", "history"):
+            self._check(name, "a number above 0", lambda value: value > 0)
+        for name in ("machines", "keep", "cancel_grace", "drain"):
+            self._check(name, "a number from 0 on", lambda value: value >= 0)
         if self.renew * 2 > self.lease:
             raise BadDefinition(
                 what=f"Settings.renew is {self.renew} s of a lease of {self.lease} s",
                 hint="Renew at least twice in a lease, or one late renewal loses every run.",
             )
+
+    def _check(self, name: str, wanted: str, holds: Callable[[float], bool]) -> None:
+        value: object = getattr(self, name)
+        is_whole = isinstance(Settings.__dataclass_fields__[name].default, int)
+        kinds = (int,) if is_whole else (int, float)
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if not (is_number and isfinite(cast("float", value)) and holds(cast("float", value))):
+            whole = wanted.replace("number", "whole number") if is_whole else wanted
+            raise BadDefinition(what=f"Settings.{name} is {value!r:.60}", hint=f"Give {whole}.")

@@ -106,6 +106,10 @@ class Draft:
         self._due = 0
         for message in mail:
             self.add_message(message)
+        self.halt(error)
+
+    def halt(self, error: HoldfastError) -> None:
+        """Set the run aside after this turn, whose events are sound."""
         failure = failure_of(error)
         self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
         self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
