@@ -67,6 +67,9 @@ ALL = (
     ),
     errors.BodyStuck(source="shop.py:31"),
     errors.Undecodable(seq=2, what="result of reserve#1", problem="result.shelf: Field required"),
+    errors.GuardViolation(
+        call="open('prices.csv')", hint="Read it in a step.", source="shop.py:31"
+    ),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
     errors.OutcomeUnknown(

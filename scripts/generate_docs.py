@@ -1,6 +1,7 @@
 """Write the pages that are drawn from the code; with `--check`, fail if one is out of date.
 
-A page is a path below `docs/` and its text. Add a line to `pages`.
+A page is a path below `docs/` and its text. Add a line to `pages`. A part of a written page stands
+between two comments with its name: see `with_part`.
 """
 
 import sys
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 import holdfast
 from holdfast.errors import HoldfastError
+from holdfast.fronts.function.lint import RULES
 from holdfast.model.status import RUN_MOVES, STEP_MOVES
 from scripts import reference
 from scripts.error_examples import EXAMPLES
@@ -65,6 +67,23 @@ def public(name: str) -> str:
     return f"hf.{name}" if name in holdfast.__all__ else name
 
 
+def lint_rules() -> str:
+    """Tell what the lint finds in a body, and what to write instead."""
+    rows = [f"| {rule.example} | {rule.why} | {rule.instead} | `{rule.name}` |" for rule in RULES]
+    return "\n".join(["| instead of | because | write | rule |", "|---|---|---|---|", *rows])
+
+
+def with_part(page: str, name: str, text: str) -> str:
+    """Put a part into the page that has its two comments."""
+    before, begins, rest = (
+        (DOCS / page).read_text("utf-8").partition(f"<!-- {name}: by `make docs` -->\n")
+    )
+    _, ends, after = rest.partition(f"<!-- end of {name} -->")
+    if not ends:
+        raise ValueError(f"docs/{page} has no place for {name}")
+    return f"{before}{begins}\n{text}\n\n{ends}{after}"
+
+
 def pages() -> dict[str, str]:
     """Return the text of every page that is drawn, by its path."""
     return {
@@ -72,6 +91,7 @@ def pages() -> dict[str, str]:
         "design/step-status.md": state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
         "errors/README.md": error_index(),
         **{f"errors/{error.code}.md": error_page(error) for error in errors(HoldfastError)},
+        "learn/determinism.md": with_part("learn/determinism.md", "lint rules", lint_rules()),
         "reference/README.md": reference.index(),
         "reference/python.md": reference.python(),
         "reference/settings.md": reference.settings(),

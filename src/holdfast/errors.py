@@ -29,6 +29,7 @@ HoldfastError
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
 ├── Undecodable              HF503  a stored payload cannot be read
+├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   ├── OutcomeUnknown       HF603  the write may or may not have happened
@@ -55,6 +56,10 @@ class HoldfastError(Exception):
 
     code = "HF000"
     hint = "Read the page of its code: `holdfast explain CODE`."
+    blocked_as = "error"
+    """The first word of the reason of a run that this blocks."""
+    blames_history = True
+    """Whether the turn it came in is doubtful, or only the code that went on after it."""
 
     @property
     def page(self) -> str:
@@ -210,6 +215,8 @@ class HistoryTooLong(HoldfastError):
     """A run has recorded more events than it may."""
 
     code = "HF118"
+    blocked_as = "limit"
+    blames_history = False
     hint = (
         "Split the work into several runs, and terminate this one; or raise Settings.history and "
         "`holdfast runs retry` the run."
@@ -378,6 +385,7 @@ class ReplayMismatch(HoldfastError):
     """The code asks for something else than the history holds."""
 
     code = "HF501"
+    blocked_as = "mismatch"
     hint = (
         "Restore the former code and `holdfast runs retry` the run; give the changed workflow a "
         "new name for runs to come."
@@ -393,6 +401,8 @@ class BodyStuck(HoldfastError):
     """The body waits for nothing that can ever come."""
 
     code = "HF502"
+    blocked_as = "deadlock"
+    blames_history = False
     hint = "Wait for a step, hf.sleep or hf.wait_for instead; then `holdfast runs retry` the run."
 
     def __init__(self, *, source: str) -> None:
@@ -407,6 +417,7 @@ class Undecodable(HoldfastError):
     """A stored payload cannot be read with today's annotations."""
 
     code = "HF503"
+    blocked_as = "undecodable"
     hint = (
         "Restore the former annotation or give the new field a default; then `holdfast runs retry` "
         "the run."
@@ -415,6 +426,23 @@ class Undecodable(HoldfastError):
     def __init__(self, *, seq: int, what: str, problem: str) -> None:
         self.seq, self.what, self.problem = seq, what, problem
         super().__init__(f"Event {seq} ({what}) cannot be read: {problem}. {self.hint}")
+
+
+class GuardViolation(HoldfastError):
+    """A body called something that touches the world: a file, a socket, a process, a thread."""
+
+    code = "HF504"
+    hint = "Do it in a step; then `holdfast runs retry` the run."
+    blocked_as = "guard"
+    blames_history = False
+
+    def __init__(self, *, call: str, hint: str, source: str = "") -> None:
+        self.call, self.hint, self.source = call, hint, source
+        at = f", at {source}" if source else ""
+        super().__init__(
+            f"{call} was called in a workflow body{at}. A body runs again in every replay, so it "
+            f"does no I/O. {hint} Then `holdfast runs retry` the run."
+        )
 
 
 class StoreError(HoldfastError):

@@ -2,7 +2,8 @@
 
 The blocks of one page are one session of bash, in a folder of their own with the files that the
 page shows (`python file=NAME`). A line that begins with `$ ` is typed; the lines up to the next are
-what it prints. `…` stands for anything in a line, and alone for any lines.
+what it prints. `…` stands for anything in a line, and alone for any lines. A recording of what
+cannot run here says so: `console no-run`.
 """
 
 import os
@@ -19,7 +20,7 @@ from tests.docs.test_blocks import PAGES, ROOT, blocks, write_files
 
 SECONDS = 50
 MARK = "--- the next command"
-CONSOLES = [page for page in PAGES if "```console" in page.read_text("utf-8")]
+CONSOLES = [page for page in PAGES if "```console\n" in page.read_text("utf-8")]
 
 
 class Typed(NamedTuple):
@@ -33,8 +34,11 @@ class Typed(NamedTuple):
 def typed(text: str) -> list[Typed]:
     found: list[Typed] = []
     for block in blocks(text):
-        if block.info != "console":
+        language, *words = block.info.split() or [""]
+        if language != "console" or words == ["no-run"]:
             continue
+        if words:
+            raise ValueError(f"Line {block.line - 1}: {block.info!r}; only `no-run` is known.")
         for number, line in enumerate(block.code.splitlines(), start=block.line):
             if line.startswith("$ "):
                 found.append(Typed(number, line[2:], ""))
@@ -78,7 +82,11 @@ def test_the_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> No
     write_files(text, tmp_path)
     commands = typed(text)
     for each, printed in zip(commands, session(commands, tmp_path), strict=True):
-        assert fits(printed, each.prints), f"{page}:{each.line}: $ {each.command}\n{printed}"
+        assert fits(printed, each.prints), (
+            f"{page}:{each.line}: $ {each.command}\n{printed}\n"
+            "Mend the page. Show the files it needs as `python file=NAME`; if it is a recording "
+            "that cannot run here, write `console no-run`."
+        )
 
 
 def test_a_wrong_output_is_found(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def test_a_run_at_its_limit_is_blocked_and_goes_on_under_a_higher_one(
     async with place.open(app, history=10) as client:
         run = await client.start(flow.bind(30), id="long")
         row = await status_of(run, "blocked")
-        assert row.reason.startswith("HF118: The history has 10 events, and the limit is 10.")
+        assert row.reason.startswith("limit: The history has 10 events, and the limit is 10.")
         # The turn that came to the limit is kept: its step has run.
         assert (await kinds(run)) == ["run.started", *["step.completed"] * 10, "run.blocked"]
         await run.signal("late", 1)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import cast
+from typing import Literal, cast, get_args
 
 from holdfast.errors import BadDefinition
+
+Guard = Literal["raise", "warn", "off"]
+"""What becomes of I/O in a body: refused, named in the log, or not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +39,26 @@ class Settings:
     """How long steps that run may go on when the worker stops."""
     paranoid: bool = False
     """Replay the whole history after every commit; for tests."""
+    guard: Guard = "raise"
+    """What a call in a body that touches the world does: "raise", "warn" or "off"."""
+    slow_turn: float = 1.0
+    """A body that computes this long without a pause is named in the log; 0: never."""
+    slow_loop: float = 5.0
+    """An event loop that stands still this long is named in the log; 0: never."""
+    deaf: float = 300.0
+    """A loop that stands still this long gives its lease up; 0: never."""
     history: int = 51_200
     """Events a run may record before it is blocked; from a fifth on it is named in the log."""
 
     def __post_init__(self) -> None:
         for name in ("lease", "renew", "poll", "steps", "threads", "runs", "history"):
             self._check(name, "a number above 0", lambda value: value > 0)
-        for name in ("machines", "keep", "cancel_grace", "drain"):
+        for name in ("machines", "keep", "cancel_grace", "drain", "slow_turn", "slow_loop", "deaf"):
             self._check(name, "a number from 0 on", lambda value: value >= 0)
+        if self.guard not in get_args(Guard):
+            raise BadDefinition(
+                what=f"Settings.guard is {self.guard!r}", hint='Give "raise", "warn" or "off".'
+            )
         if self.renew * 2 > self.lease:
             raise BadDefinition(
                 what=f"Settings.renew is {self.renew} s of a lease of {self.lease} s",

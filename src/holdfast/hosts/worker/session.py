@@ -241,7 +241,7 @@ class Session:
         elif draft.status != "running":
             return
         elif self.seq >= self._long_at and self._is_too_long():
-            draft.halt(HistoryTooLong(events=self.seq, limit=self._long_at))
+            draft.block(HistoryTooLong(events=self.seq, limit=self._long_at), ())
         elif self._is_out_of_grace(draft.at):
             draft.close(Ended("cancelled"))
         elif not self._is_busy(turn):
