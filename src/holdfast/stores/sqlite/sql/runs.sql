@@ -6,6 +6,17 @@ INSERT INTO runs (
 VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL)
 ON CONFLICT DO NOTHING
 
+-- name: import_run
+INSERT INTO runs (
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at
+)
+VALUES (
+    :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
+    :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at
+)
+ON CONFLICT DO NOTHING
+
 -- name: run
 SELECT * FROM runs WHERE ns = ? AND id = ?
 
