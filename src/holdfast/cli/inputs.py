@@ -61,6 +61,18 @@ def _value(given: Sequence[str]) -> Any:
     return pairs
 
 
+def attributes_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return attributes as they are typed: `amount=12`, `is_new=true`, `customer="42"`."""
+    attributes: dict[str, Any] = {}
+    for text in pairs:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise Refused(f"--attribute {text!r} is no name=value.")
+        read = _plain(value) if not value.startswith("@") else value
+        attributes[name] = read if isinstance(read, str | int | float) else value
+    return attributes
+
+
 def _is_pair(text: str) -> bool:
     name, sign, _ = text.partition("=")
     return bool(sign) and name.isidentifier()

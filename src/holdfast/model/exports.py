@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from holdfast.errors import InvalidExport
 from holdfast.model.events import Event
-from holdfast.model.labels import NO_LABELS, Labels, checked_labels
+from holdfast.model.labels import LARGEST, NO_LABELS, Labels, checked_labels
 from holdfast.model.run import Message, Run
 
 FORMAT = 1
@@ -87,6 +87,9 @@ def _read(kind: Callable[..., Any], where: str, row: object) -> Any:
     from pydantic import ValidationError
 
     values = {name: _unwritten(value) for name, value in _object(where, row).items()}
+    for name, value in values.items():
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise InvalidExport(where=f"{where}.{name}", problem="it has more than 64 bits")
     try:
         return _adapter(kind).validate_python(values)
     except ValidationError as error:
