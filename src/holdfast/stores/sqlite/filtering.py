@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 
 from holdfast.model.filters import Operand, Term
 from holdfast.model.writes import Filter, Page
@@ -18,14 +17,17 @@ FRAGMENTS: Mapping[tuple[str, str], str] = {
     ("reason", ":"): SQL.term_reason,
     ("since", ":"): SQL.term_since,
     ("before", ":"): SQL.term_before,
-    ("tag", ":"): SQL.term_tag,
     ("text", ":"): SQL.term_text,
-    ("attribute", "="): SQL.term_attribute_is,
-    ("attribute", ">"): SQL.term_attribute_above,
-    ("attribute", ">="): SQL.term_attribute_from,
-    ("attribute", "<"): SQL.term_attribute_below,
-    ("attribute", "<="): SQL.term_attribute_to,
+    ("tag", ":"): SQL.value_is,
+    ("attribute", "="): SQL.value_is,
+    ("attribute", ">"): SQL.value_above,
+    ("attribute", ">="): SQL.value_from,
+    ("attribute", "<"): SQL.value_below,
+    ("attribute", "<="): SQL.value_to,
 }
+
+INDEXED = ("tag", "attribute")
+"""Keys that an index of their own finds, instead of a walk through all runs."""
 
 Binds = dict[str, Operand | None]
 
@@ -45,7 +47,9 @@ def statement_of(filter: Filter, page: Page) -> tuple[str, Binds]:
     }
     if filter.terms:
         conditions = [_condition(term, f"t{n}", binds) for n, term in enumerate(filter.terms)]
-        head, order, tail = SQL.find_runs.partition("ORDER BY")
+        is_indexed = any(term.key in INDEXED and not term.negated for term in filter.terms)
+        whole = SQL.find_labelled_runs if is_indexed else SQL.find_runs
+        head, order, tail = whole.partition("ORDER BY")
         return "".join((head, "AND ", "\nAND ".join(conditions), "\n", order, tail)), binds
     by_id = filter.ids and not filter.workflow and not filter.id_prefix and page.before_at is None
     return (SQL.find_runs_by_id if by_id else SQL.find_runs), binds
@@ -53,16 +57,14 @@ def statement_of(filter: Filter, page: Page) -> tuple[str, Binds]:
 
 def _condition(term: Term, prefix: str, binds: Binds) -> str:
     """Return what must hold for one term; add its values to the binds, under names of ours."""
-    binds[f"{prefix}_name"] = term.name
-    fragments: list[str] = []
+    fragment = FRAGMENTS[term.key, term.operator]
+    choices: list[str] = []
     for n, value in enumerate(term.values):
-        bind = f"{prefix}_v{n}"
-        binds[bind] = value
-        fragments.append(_renamed(term.key, term.operator, bind, f"{prefix}_name"))
-    return ("NOT (" if term.negated else "(") + " OR ".join(fragments) + ")"
-
-
-@cache
-def _renamed(key: str, operator: str, value: str, name: str) -> str:
-    fragment = FRAGMENTS[key, operator]
-    return fragment.replace(":value", f":{value}").replace(":name", f":{name}")
+        binds[f"{prefix}_v{n}"] = value
+        choices.append(fragment.replace(":value", f":{prefix}_v{n}"))
+    condition = " OR ".join(choices)
+    if term.key in INDEXED:
+        binds[f"{prefix}_name"] = term.name if term.key == "attribute" else ""
+        labelled = SQL.term_labelled.replace(":name", f":{prefix}_name")
+        condition = labelled.replace(":conditions", condition)
+    return f"NOT ({condition})" if term.negated else f"({condition})"

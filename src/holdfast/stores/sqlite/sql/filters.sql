@@ -19,8 +19,24 @@ created_at >= :value
 -- name: term_before
 created_at < :value
 
--- name: term_tag
-id IN (SELECT run FROM run_tags WHERE ns = :ns AND name = '' AND value = :value)
+-- name: term_labelled
+-- A tag has the name ''. What its values must be stands in one of the fragments below.
+id IN (SELECT run FROM run_tags WHERE ns = :ns AND name = :name AND (:conditions))
+
+-- name: value_is
+value = :value
+
+-- name: value_above
+value > :value AND (typeof(value) = 'text') = (typeof(:value) = 'text')
+
+-- name: value_from
+value >= :value AND (typeof(value) = 'text') = (typeof(:value) = 'text')
+
+-- name: value_below
+value < :value AND (typeof(value) = 'text') = (typeof(:value) = 'text')
+
+-- name: value_to
+value <= :value AND (typeof(value) = 'text') = (typeof(:value) = 'text')
 
 -- name: term_text
 (
@@ -31,35 +47,4 @@ id IN (SELECT run FROM run_tags WHERE ns = :ns AND name = '' AND value = :value)
         SELECT run FROM run_tags
         WHERE ns = :ns AND typeof(value) = 'text' AND instr(lower(value), :value) > 0
     )
-)
-
--- name: term_attribute_is
-id IN (SELECT run FROM run_tags WHERE ns = :ns AND name = :name AND value = :value)
-
--- name: term_attribute_above
-id IN (
-    SELECT run FROM run_tags
-    WHERE ns = :ns AND name = :name AND value > :value
-        AND (typeof(value) = 'text') = (typeof(:value) = 'text')
-)
-
--- name: term_attribute_from
-id IN (
-    SELECT run FROM run_tags
-    WHERE ns = :ns AND name = :name AND value >= :value
-        AND (typeof(value) = 'text') = (typeof(:value) = 'text')
-)
-
--- name: term_attribute_below
-id IN (
-    SELECT run FROM run_tags
-    WHERE ns = :ns AND name = :name AND value < :value
-        AND (typeof(value) = 'text') = (typeof(:value) = 'text')
-)
-
--- name: term_attribute_to
-id IN (
-    SELECT run FROM run_tags
-    WHERE ns = :ns AND name = :name AND value <= :value
-        AND (typeof(value) = 'text') = (typeof(:value) = 'text')
 )

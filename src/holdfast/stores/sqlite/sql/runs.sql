@@ -138,6 +138,20 @@ WHERE ns = :ns
 ORDER BY created_at DESC, id DESC
 LIMIT :limit
 
+-- name: find_labelled_runs
+-- As find_runs, for filters by tag or attribute: the `+` keeps SQLite from walking through all runs
+-- in their order where an index leads to the few that fit.
+SELECT * FROM runs
+WHERE ns = :ns
+    AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
+    AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+    AND (:workflow = '' OR workflow = :workflow)
+    AND (:id_prefix = '' OR substr(id, 1, length(:id_prefix)) = :id_prefix)
+    AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+    AND +created_at >= :created_after
+ORDER BY +created_at DESC, +id DESC
+LIMIT :limit
+
 -- name: find_runs_by_id
 SELECT * FROM runs
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
