@@ -40,6 +40,8 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
     "load": ("before", "after", "away"),
     "find": ("before", "after", "away"),
+    "labels": ("before", "after", "away"),
+    "export": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
