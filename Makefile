@@ -29,7 +29,7 @@ check: setup
 	$(BIN)/pyright
 	$(BIN)/python scripts/check_size.py
 	$(BIN)/python scripts/generate_sync.py --check
-	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python -m scripts.generate_docs --check
 	$(BIN)/pytest -q tests/gate tests/docs
 
 test: setup
@@ -46,4 +46,4 @@ demo: setup
 
 docs: setup
 	$(BIN)/python scripts/generate_sync.py
-	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python -m scripts.generate_docs

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.errors import (
         BadDefinition,
+        HistoryTooLong,
         HoldfastError,
         IllegalMove,
+        InvalidArguments,
         InvalidCursor,
         InvalidDuration,
         InvalidExport,
@@ -67,8 +69,10 @@ __all__ = [
     "Bound",
     "Client",
     "Event",
+    "HistoryTooLong",
     "HoldfastError",
     "IllegalMove",
+    "InvalidArguments",
     "InvalidCursor",
     "InvalidDuration",
     "InvalidExport",

@@ -10,6 +10,7 @@ from uuid import UUID
 from holdfast.app import App
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import (
+    BadDefinition,
     InvalidName,
     RunCancelled,
     RunFailed,
@@ -20,6 +21,7 @@ from holdfast.errors import (
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
+from holdfast.model.checks import checked_limit, checked_reason, checked_statuses
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
@@ -76,6 +78,8 @@ class Client:
         tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
         other work, `InvalidName` if it cannot be an id, `InvalidTag` if one cannot be stored.
         """
+        if not isinstance(bound, Bound):
+            raise not_bound(bound)
         now = self.engine.store.now()
         workflow = bound.workflow
         command = StartRun(
@@ -114,12 +118,12 @@ class Client:
         `filter` is in the filter language, such as `"tag:vip amount>10 since:1h"`; all that is
         given must hold. Raises `InvalidFilter` or `InvalidCursor`.
         """
-        statuses = (status,) if isinstance(status, str) else tuple(status)
+        statuses = checked_statuses(status)
         terms = parse(filter, self.engine.store.now()) if filter else ()
         cursors = Cursors(self.engine.ns, repr((statuses, workflow, filter)))
         runs = await self.engine.find(
             Filter(self.engine.ns, statuses=statuses, workflow=workflow, terms=terms),
-            Page(limit, *cursors.read(after)),
+            Page(checked_limit(limit), *cursors.read(after)),
         )
         last = runs[-1] if runs and len(runs) == limit else None
         return Listing(runs, cursors.write(last) if last else None)
@@ -195,19 +199,19 @@ class RunHandle(Generic[R_co]):
 
         Raises `RunNotFound` or `RunClosed`.
         """
-        now = self._engine.store.now()
-        command = CancelRun(self._engine.ns, self.id, new_id(now), now, reason)
+        now, told = self._engine.store.now(), checked_reason(reason, "cancel")
+        command = CancelRun(self._engine.ns, self.id, new_id(now), now, told)
         is_first: bool = await self._engine.do(command)
         return is_first
 
     async def terminate(self, reason: str = "") -> None:
         """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        await self._engine.do(self._at(TerminateRun, reason=reason))
+        await self._engine.do(self._at(TerminateRun, reason=checked_reason(reason, "terminate")))
 
     async def pause(self, reason: str = "") -> None:
         """Have the run start no more steps; those that run finish and are recorded."""
-        now = self._engine.store.now()
-        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, reason))
+        now, told = self._engine.store.now(), checked_reason(reason, "pause")
+        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, told))
 
     async def resume(self) -> None:
         """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
@@ -218,7 +222,8 @@ class RunHandle(Generic[R_co]):
 
         What it has recorded is not run again. Raises `IllegalMove`.
         """
-        await self._engine.retry(self.id, self._engine.store.now(), reason)
+        told = checked_reason(reason, "retry")
+        await self._engine.retry(self.id, self._engine.store.now(), told)
 
     def _at(self, command: Any, **fields: Any) -> Any:
         return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
@@ -257,6 +262,15 @@ def checked_id(id: str, *, field: str = "run id") -> str:
     if problem:
         raise InvalidName(field=field, value=id, problem=problem)
     return id
+
+
+def not_bound(given: object) -> BadDefinition:
+    """Return the error of a start with something else than a workflow and its input."""
+    name = getattr(given, "__name__", "order")
+    return BadDefinition(
+        what=f"start was given {given!r:.60}, not a workflow with its input",
+        hint=f"Write client.start({name}.bind(...)).",
+    )
 
 
 def _failure(run: str, event: Event) -> RunFailed:

@@ -12,8 +12,8 @@ import holdfast
 SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
 PINNED = """
-App BadDefinition Bound Client Event HoldfastError IllegalMove InvalidCursor
-InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
+App BadDefinition Bound Client Event HistoryTooLong HoldfastError IllegalMove InvalidArguments
+InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
 InvalidValue Labels Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
 ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound

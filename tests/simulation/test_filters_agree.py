@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.kernel.dispatch import decide
 from holdfast.model.commands import QuarantineRun, StartRun
-from holdfast.model.filters import STATUSES, Operator, Term, parse
+from holdfast.model.filters import STATUSES, Operator, Term, parse, quoted
 from holdfast.model.labels import KEYS, Labels, checked_labels
 from holdfast.model.writes import Filter, Page
 from holdfast.stores.memory import MemoryStore
@@ -176,8 +176,7 @@ async def test_an_injection_is_found_by_itself(tmp_path: Path) -> None:
     for text in INJECTIONS:
         await pair.start(checked_labels([text], {"customer": text}), "w", "default")
     for text in INJECTIONS:
-        quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        for typed in (f"tag:{quoted}", f"customer={quoted}"):
+        for typed in (f"tag:{quoted(text)}", f"customer={quoted(text)}"):
             assert len(await pair.find(Filter(terms=parse(typed, 0)), Page(100))) == 1, typed
     await pair.close()
 

@@ -57,6 +57,11 @@ def parse(text: str, now: int) -> tuple[Term, ...]:
     return tuple(_Parser(text, now).terms())
 
 
+def quoted(text: str) -> str:
+    """Return a text as one value of a filter, whatever it holds."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def folded(text: str) -> str:
     """Return the text with A to Z made small, as every store can do it."""
     return text.translate(SMALL)

@@ -17,6 +17,7 @@ from holdfast.cli.options import with_door
 from holdfast.cli.statuses import CYAN, DASH, DIM, status_cell
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, count, iso, span
+from holdfast.errors import InvalidName
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
@@ -100,13 +101,15 @@ def command(
 
 
 async def _page(engine: LocalEngine, asked: Asked) -> Found:
-    from holdfast.model.filters import parse
+    from holdfast.model.filters import parse, quoted
     from holdfast.model.writes import Filter, Page
 
+    if not asked.workflow.isprintable():
+        raise InvalidName(field="--workflow", value=asked.workflow, problem="cannot be stored")
     now = engine.store.now()
     terms = parse(asked.filter, now)
     if asked.since:
-        terms += parse(f"since:{asked.since}", now)
+        terms += parse(f"since:{quoted(asked.since)}", now)
     wanted = Filter(engine.ns, statuses=asked.statuses, workflow=asked.workflow, terms=terms)
     page = Page(asked.limit + 1)
     if asked.before is not None:

@@ -57,16 +57,17 @@ class Watch:
         limits = (settings.slow_turn, settings.slow_loop, settings.deaf)
         self._pause = min(filter(None, limits), default=0) / 2
         self._stopped, self._woken = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
         self.is_asleep = False
         self.is_deaf = False
 
+    def aim(self) -> None:
+        """Have the running loop watched, once `start` is called."""
+        self._loop, self._watched = asyncio.get_running_loop(), threading.get_ident()
+
     def start(self) -> None:
-        """Begin to watch the running loop, unless no setting asks for it."""
-        if self._pause:
-            self._loop, self._watched = asyncio.get_running_loop(), threading.get_ident()
-            self._thread = threading.Thread(target=self._serve, name="holdfast-watch", daemon=True)
-            self._thread.start()
+        """Begin to watch, unless no setting asks for it. May be called in any thread."""
+        if self._pause and not self._stopped.is_set():
+            threading.Thread(target=self._serve, name="holdfast-watch", daemon=True).start()
 
     def stop(self) -> None:
         """Watch no more. The thread ends by itself."""

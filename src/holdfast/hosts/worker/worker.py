@@ -84,9 +84,11 @@ class Worker:
         if self.settings.guard != "off":
             guard.install()
         self._unlisten = self.store.listen(self._hear, worker=self.id)
-        self._lease.start()
         if self._watch is not None:
-            self._watch.start()
+            self._watch.aim()
+        # The watch is started by the lease's thread: the first run need not wait for two.
+        self._lease.start(self._watch.start if self._watch else None)
+        if self._watch is not None:
             # Not at once: the first runs need the interpreter more.
             self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         self._claiming = asyncio.create_task(self._claim_for_life())
@@ -301,7 +303,8 @@ class Worker:
             await session.drive()
         except Exception as error:
             log.exception("run %s broke its session", session.run.id)
-            await session.block(HoldfastError(f"The worker failed on this run: {error!r}."))
+            told = f"The worker failed on this run: {error!r}. Report it, with its log."
+            await session.block(HoldfastError(told))
         finally:
             if self.sessions.get(session.run.id) is session:
                 del self.sessions[session.run.id]
