@@ -28,6 +28,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/python scripts/check_size.py
+	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python -m scripts.generate_docs --check
 	$(BIN)/pytest -q tests/gate tests/docs
 
@@ -44,4 +45,5 @@ demo: setup
 	$(BIN)/python examples/demo/run.py
 
 docs: setup
+	$(BIN)/python scripts/generate_sync.py
 	$(BIN)/python -m scripts.generate_docs

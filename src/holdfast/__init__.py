@@ -17,8 +17,12 @@ if TYPE_CHECKING:
         HoldfastError,
         IllegalMove,
         InvalidArguments,
+        InvalidCursor,
         InvalidDuration,
+        InvalidExport,
+        InvalidFilter,
         InvalidName,
+        InvalidTag,
         InvalidValue,
         NonRetryable,
         NotInBody,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
         StepTimedOut,
         StoreError,
         StoreUnavailable,
+        SyncInLoop,
         TooManyAsks,
         UnknownWorkflow,
         Unserialisable,
@@ -50,9 +55,11 @@ if TYPE_CHECKING:
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
     from holdfast.machine.signals import Signal
     from holdfast.model.events import Event
+    from holdfast.model.labels import Labels
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.settings import Settings
+    from holdfast.sync import SyncClient, SyncRunHandle
 
 __version__ = "0.1.0"
 
@@ -66,9 +73,14 @@ __all__ = [
     "HoldfastError",
     "IllegalMove",
     "InvalidArguments",
+    "InvalidCursor",
     "InvalidDuration",
+    "InvalidExport",
+    "InvalidFilter",
     "InvalidName",
+    "InvalidTag",
     "InvalidValue",
+    "Labels",
     "Listing",
     "NonRetryable",
     "NotInBody",
@@ -94,6 +106,9 @@ __all__ = [
     "StepTimedOut",
     "StoreError",
     "StoreUnavailable",
+    "SyncClient",
+    "SyncInLoop",
+    "SyncRunHandle",
     "TooManyAsks",
     "UnknownWorkflow",
     "Unserialisable",
@@ -122,9 +137,11 @@ _MODULES = {
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
     "holdfast.machine.signals": "Signal",
     "holdfast.model.events": "Event",
+    "holdfast.model.labels": "Labels",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.settings": "Settings",
+    "holdfast.sync": "SyncClient SyncRunHandle",
 }
 
 if not TYPE_CHECKING:  # else a misspelt name would pass the type check

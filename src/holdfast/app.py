@@ -25,6 +25,7 @@ from holdfast.model.retry import Retry
 if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.model.settings import Settings
+    from holdfast.sync import SyncClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,6 +133,17 @@ class App:
         from holdfast.compose import open_client
 
         return open_client(self, url, worker=worker, settings=settings)
+
+    def open_sync(
+        self, url: str, *, worker: bool = True, settings: Settings | None = None
+    ) -> SyncClient:
+        """Open the store at `url` for code without an event loop; the client is closed after use.
+
+        `with app.open_sync(url) as client: ...`, or call its `close`. Raises `SyncInLoop`.
+        """
+        from holdfast.sync import Portal, SyncClient
+
+        return SyncClient(Portal(lambda: self.open(url, worker=worker, settings=settings)))
 
     def _refuse_duplicate(self, made: Definition) -> None:
         taken = self._steps.get(made.name) or self._workflows.get(made.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 from uuid import UUID
 
@@ -30,8 +30,11 @@ from holdfast.model.commands import (
     StartRun,
     TerminateRun,
 )
+from holdfast.model.cursors import Cursors
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
+from holdfast.model.filters import parse
+from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
@@ -61,11 +64,19 @@ class Client:
     def __init__(self, app: App, engine: LocalEngine) -> None:
         self.app, self.engine = app, engine
 
-    async def start(self, bound: Bound[R], *, id: str | None = None) -> RunHandle[R]:
+    async def start(
+        self,
+        bound: Bound[R],
+        *,
+        id: str | None = None,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = NO_LABELS.attributes,
+    ) -> RunHandle[R]:
         """Start a run and return once it is stored.
 
-        The id is the idempotency key: the same id, workflow and input find the same run. Raises
-        `RunConflict` if the id belongs to other work, `InvalidName` if it cannot be an id.
+        The id is the idempotency key: the same id, workflow and input find the same run, with the
+        tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
+        other work, `InvalidName` if it cannot be an id, `InvalidTag` if one cannot be stored.
         """
         if not isinstance(bound, Bound):
             raise not_bound(bound)
@@ -79,6 +90,7 @@ class Client:
             input=bound.input,
             input_digest=digest(bound.input),
             at=now,
+            labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
         )
         is_known = self.app.workflows.get(workflow.name) is workflow
         run = await self.engine.start(command, is_known=is_known)
@@ -97,18 +109,28 @@ class Client:
         *,
         status: RunStatus | Sequence[RunStatus] = (),
         workflow: str = "",
+        filter: str = "",
         limit: int = 20,
         after: str | None = None,
     ) -> Listing:
-        """Return one page of runs, newest first; `after` is the former page's `next`."""
+        """Return one page of runs, newest first; `after` is the former page's `next`.
+
+        `filter` is in the filter language, such as `"tag:vip amount>10 since:1h"`; all that is
+        given must hold. Raises `InvalidFilter` or `InvalidCursor`.
+        """
         statuses = checked_statuses(status)
-        before_at, before_id = _cursor(after)
+        terms = parse(filter, self.engine.store.now()) if filter else ()
+        cursors = Cursors(self.engine.ns, repr((statuses, workflow, filter)))
         runs = await self.engine.find(
-            Filter(self.engine.ns, statuses=statuses, workflow=workflow),
-            Page(limit=checked_limit(limit), before_at=before_at, before_id=before_id),
+            Filter(self.engine.ns, statuses=statuses, workflow=workflow, terms=terms),
+            Page(checked_limit(limit), *cursors.read(after)),
         )
         last = runs[-1] if runs and len(runs) == limit else None
-        return Listing(runs, f"{last.created_at}:{last.id}" if last else None)
+        return Listing(runs, cursors.write(last) if last else None)
+
+    async def labels(self, *ids: str) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those of these runs that have some."""
+        return await self.engine.labels([checked_id(id) for id in ids])
 
 
 class RunHandle(Generic[R_co]):
@@ -141,6 +163,10 @@ class RunHandle(Generic[R_co]):
     async def describe(self) -> Run:
         """Return the run's row: status, reason, times. Raises `RunNotFound`."""
         return (await self._engine.load(self.id, after=1 << 62)).run
+
+    async def labels(self) -> Labels:
+        """Return the tags and attributes the run was started with."""
+        return (await self._engine.labels((self.id,))).get(self.id, NO_LABELS)
 
     async def history(self) -> Loaded:
         """Return the run with its living events and unread messages. Raises `RunNotFound`."""
@@ -191,12 +217,13 @@ class RunHandle(Generic[R_co]):
         """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
         await self._engine.do(self._at(ResumeRun))
 
-    async def retry(self) -> None:
+    async def retry(self, reason: str = "") -> None:
         """Let a failed, blocked or quarantined run try again from where it failed.
 
         What it has recorded is not run again. Raises `IllegalMove`.
         """
-        await self._engine.retry(self.id, self._engine.store.now())
+        told = checked_reason(reason, "retry")
+        await self._engine.retry(self.id, self._engine.store.now(), told)
 
     def _at(self, command: Any, **fields: Any) -> Any:
         return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
@@ -244,15 +271,6 @@ def not_bound(given: object) -> BadDefinition:
         what=f"start was given {given!r:.60}, not a workflow with its input",
         hint=f"Write client.start({name}.bind(...)).",
     )
-
-
-def _cursor(after: str | None) -> tuple[int | None, str]:
-    if after is None:
-        return None, ""
-    at, _, id = str(after).partition(":")
-    if not (at.isascii() and at.isdigit() and len(at) <= 18 and id):
-        raise InvalidName(field="cursor", value=str(after), problem="is not one that `list` gave")
-    return int(at), id
 
 
 def _failure(run: str, event: Event) -> RunFailed:

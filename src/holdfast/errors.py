@@ -11,9 +11,14 @@ HoldfastError
 │   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
+│   └── InvalidCursor        HF122  a page cursor that this list did not give
 ├── InvalidDuration          HF115
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
 ├── HistoryTooLong           HF118  a run has recorded more events than it may
+├── InvalidFilter            HF121  a filter that cannot be read
+├── InvalidTag               HF123  a tag or attribute that cannot be stored
+├── SyncInLoop               HF124  the sync door was used inside a running event loop
+├── InvalidExport            HF125  a file that is no exported run, or no sound one
 ├── RunNotFound              HF201
 ├── RunClosed                HF202
 ├── RunConflict              HF203  the id is taken by a run of other work
@@ -227,6 +232,63 @@ class HistoryTooLong(HoldfastError):
         super().__init__(
             f"The history has {events:,} events, and the limit is {limit:,}. {self.hint}"
         )
+
+
+class InvalidFilter(HoldfastError):
+    """A filter cannot be read."""
+
+    code = "HF121"
+    hint = "Mend it at that column; `holdfast runs list --help` shows what a filter is made of."
+
+    def __init__(self, *, text: str, column: int, problem: str, hint: str = "") -> None:
+        self.text, self.column, self.problem, self.hint = text, column, problem, hint or self.hint
+        near = text[max(column - 21, 0) : column + 39]
+        super().__init__(f"Filter, column {column}, in {near!r}: {problem}. {self.hint}")
+
+
+class InvalidCursor(InvalidName):
+    """A page cursor is none that a list of this filter and namespace gave."""
+
+    code = "HF122"
+    hint = "Pass the `next` of a listing unchanged, with the same filter."
+
+    def __init__(self, *, value: object) -> None:
+        self.field, self.value, self.problem = "cursor", str(value), "is not one that `list` gave"
+        text = f"cursor {self.value[:60]!r} {self.problem} for this filter and namespace."
+        HoldfastError.__init__(self, f"{text} {self.hint}")
+
+
+class InvalidTag(HoldfastError):
+    """A tag or attribute cannot be stored."""
+
+    code = "HF123"
+    hint = "Give at most 32 short tags, and attributes that are texts, numbers or bools."
+
+    def __init__(self, *, field: str, value: object, problem: str, hint: str) -> None:
+        self.field, self.value, self.problem, self.hint = field, value, problem, hint
+        super().__init__(f"{field}: {repr(value)[:60]} {problem}. {hint}")
+
+
+class SyncInLoop(HoldfastError):
+    """The sync door was used inside a running event loop, which it would block."""
+
+    code = "HF124"
+    hint = "Use `async with app.open(url)` there, or call it by `asyncio.to_thread(...)`."
+
+    def __init__(self, *, call: str) -> None:
+        self.call = call
+        super().__init__(f"{call} was called inside a running event loop. {self.hint}")
+
+
+class InvalidExport(HoldfastError):
+    """A file is no exported run, or not a sound one."""
+
+    code = "HF125"
+    hint = "Import a file as `holdfast runs export` wrote it, with the same or a newer release."
+
+    def __init__(self, *, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}. {self.hint}")
 
 
 class RunNotFound(HoldfastError):

@@ -128,6 +128,22 @@ TO_CLIENT = [
     *[Case("page", f"limit {limit!r:.8}", lambda c, limit=limit: c.list(limit=limit), V,
            ("limit", "0 to 1,000"))
       for limit in (-1, 10**30, "5", True)],
+    *[Case("filter", f"{ascii(text)[:16]}", lambda c, text=text: c.list(filter=text),
+           hf.InvalidFilter, ("column", told))
+      for text, told in (
+          ("colour:red", "no key"), ("status:done", "no status"), ("a!=1", "'!='"),
+          ("since:soon", "no time"), ('tag:"x', "never closed"), ("\0", "cannot be in a filter"),
+          ("x" * 5_000, "4096"), (5, "a text"),
+      )],
+    *[Case("tag or attribute", f"{tags!r:.12} {attributes!r:.16}",
+           lambda c, t=tags, a=attributes: c.start(order.bind("lamp"), tags=t, attributes=a),
+           hf.InvalidTag, (told,))
+      for tags, attributes, told in (
+          ("vip", {}, "is no list"), ([""], {}, "1 to 256"), (["x" * 257], {}, "256"),
+          ([5], {}, "not a text"), (["x"] * 33, {}, "at most 32"), ((), {"a b": 1}, "letters"),
+          ((), {"status": 1}, "key of the filter"), ((), {"a": None}, "text, a number"),
+          ((), {"a": float("nan")}, "finite"), ((), {"a": 2**63}, "64 bits"),
+      )],
     Case("page", "status", lambda c: c.list(status="done"), V, ("'done'", "completed")),
 ]  # fmt: skip
 
@@ -422,9 +438,15 @@ TYPED: list[tuple[str, tuple[str, ...], int, tuple[str, ...]]] = [
     ("arguments do not fit", ("runs", "signal", "open-order", "go", "-d", "{"), 2, ("is no JSON",)),
     ("value without a JSON form", ("runs", "signal", "open-order", "go", "-d", "NaN"), 2, ("NaN",)),
     ("reason", ("runs", "cancel", "open-order", "--reason", "x" * 3_000), 2, ("HF110", "2,000")),
-    ("page", ("runs", "list", "--after", "²:x"), 2, ("HF1", "cursor")),
-    ("page", ("runs", "list", "--after", "9" * 30 + ":x"), 2, ("HF1", "cursor")),
-    ("page", ("runs", "list", "--after", ""), 2, ("HF1", "cursor")),
+    ("page", ("runs", "list", "--before", "²:x"), 3, ("HF201", "No run")),
+    ("filter", ("runs", "list", "statuz:failed"), 2, ("HF121", "column 1", "status")),
+    ("tag or attribute", (*RUN, "-i", "item=x", "--tag", ""), 2, ("HF123", "1 to 256")),
+    ("tag or attribute", (*RUN, "-i", "item=x", "--attribute", "a"), 2, ("HF123", "name=value")),
+    ("imported file", ("runs", "import", "{large}"), 2, ("HF125", "no JSON object")),
+    ("imported file", ("runs", "import", "{deep}"), 2, ("HF125", "no JSON")),
+    ("imported file", ("runs", "import", "{latin}"), 2, ("HF125", "no JSON")),
+    ("filter", ("runs", "list", "amount!=1"), 2, ("HF121", "'!=' is no operator")),
+    ("filter", ("runs", "list", "--since", "'; DROP TABLE runs"), 2, ("HF121", "is no time")),
     ("page", ("runs", "list", "--workflow", "\udcff"), 2, ("HF114",)),
 ]
 
@@ -450,8 +472,9 @@ def test_the_command_line_refuses_it_and_stores_nothing(
 ) -> None:
     place = Place("sqlite", tmp_path)
     before = asyncio.run(_stored(place, fills=True))
-    files = bad_files(tmp_path) if any("{" in w and w.startswith("@") for w in words) else {}
-    typed = [word.format(**files) if word.startswith("@") else word for word in words]
+    names = [re.fullmatch(r"@?\{\w+\}", word) for word in words]
+    files = bad_files(tmp_path) if any(names) else {}
+    typed = [w.format(**files) if name else w for w, name in zip(words, names, strict=True)]
     env = {"HOLDFAST_STORE": f"sqlite:///{place.path}", "HOLDFAST_APP": flows.__file__}
     result = CliRunner().invoke(root, typed, env=env, prog_name="holdfast")
     assert result.exit_code == code, result.output

@@ -29,7 +29,7 @@ class TestList:
             "quarantined", "pending", "blocked",
         ]  # fmt: skip
         assert lines[2].startswith("○ pending")
-        assert re.match(r"3 runs · more: holdfast runs list --after \d+:blocked · open:", lines[4])
+        assert re.match(r"3 runs · more: holdfast runs list --before blocked · open:", lines[4])
         assert all(len(line) <= 112 for line in lines[:4])
 
     def test_a_narrow_terminal_loses_columns_not_ids(
@@ -57,10 +57,10 @@ class TestList:
         page = typed("runs", "list", "--limit", "4")
         while True:
             seen += [line.split("\t")[2] for line in page.stdout.splitlines()]
-            more = re.search(r"--after (\S+)", page.stderr)
+            more = re.search(r"--before (\S+)", page.stderr)
             if more is None:
                 break
-            page = typed("runs", "list", "--limit", "4", "--after", more[1])
+            page = typed("runs", "list", "--limit", "4", "--before", more[1])
         assert len(seen) == len(set(seen)) == 9
 
     def test_json_holds_the_whole_row(self, typed: Type) -> None:
@@ -74,7 +74,8 @@ class TestList:
         ("words", "message"),
         [
             (("--json=id,colour",), "no field 'colour'"),
-            (("--after", "yesterday"), "is not a cursor"),
+            (("--since", "yesterday"), "'yesterday' is no time"),
+            (("statuz:failed",), "column 1, in 'statuz:failed': no key 'statuz'"),
             (("--status", "lost"), "is not one of"),
         ],
     )

@@ -12,6 +12,7 @@ from holdfast.model.writes import (
     Claimed,
     Create,
     Filter,
+    Import,
     Move,
     Outcome,
     Page,
@@ -178,6 +179,41 @@ class PagesByNumber(Mutant):
         return runs[offset : offset + page.limit]
 
 
+class AnyTermWillDo(Mutant):
+    """A filter is taken for a choice: one of its conditions is enough."""
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        found: dict[str, Run] = {}
+        for term in filter.terms or (None,):
+            terms = (term,) if term else ()
+            runs = await super().find(filter._replace(terms=terms), page)
+            found.update({run.id: run for run in runs})
+        return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
+
+
+class KeepsTags(Mutant):
+    """Tags of a forgotten run stay, and fall to the next of its id."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        labels = dict(self._tables.labels)
+        outcomes = await super().write(batch)
+        self._tables.labels.update(labels)
+        return outcomes
+
+
+class ImportsAwake(Mutant):
+    """An imported run that was open goes on by itself."""
+
+    def change(self, write: Write) -> Write:
+        if not isinstance(write, Import):
+            return write
+        run = write.export.run
+        if run.reason != "imported":
+            return write
+        awake = run._replace(status="pending", wake_at=1)
+        return write._replace(export=write.export._replace(run=awake))
+
+
 class LoadsTheDead(Mutant):
     """Superseded events are loaded with the living."""
 
@@ -211,5 +247,6 @@ class TellsBeforeTheCommit(Mutant):
 MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     NoFence, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel, DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
-    KeepsEpoch, ClaimsTwice, PagesByNumber, LoadsTheDead, ClockGoesBack, TellsBeforeTheCommit,
+    KeepsEpoch, ClaimsTwice, PagesByNumber, AnyTermWillDo, KeepsTags, ImportsAwake, LoadsTheDead,
+    ClockGoesBack, TellsBeforeTheCommit,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Bugs planted on purpose. Each must turn the sweep red; if one does not, the sweep is too weak."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -9,6 +9,8 @@ from unittest.mock import patch
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -44,6 +46,12 @@ class Wrapper:
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         return await self.inner.find(filter, page)
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        return await self.inner.labels(ns, runs)
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        return await self.inner.export(ns, run)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker)

@@ -416,6 +416,24 @@ async def run_cancelled_storm(caller: Caller) -> None:
     assert (await caller.result("cancelled-storm")).status == "was cancelled"
 
 
+# --- tags, and a run that is copied
+
+
+@app.workflow
+async def rests(n: int) -> int:
+    await asyncio.sleep(1)
+    return n
+
+
+async def run_copy(caller: Caller) -> None:
+    await caller.start(rests.bind(7), "original")
+    assert await caller.tags("original") == ("original",)
+    assert await caller.result("original") == ("completed", 7)
+    await caller.copy("original", "copy")
+    assert await caller.tags("copy") == ("original",)
+    assert await caller.result("copy") == ("completed", 7)
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -432,6 +450,7 @@ SCENARIOS = {
         Scenario("guard", app, run_guard),
         Scenario("group", app, run_group),
         Scenario("pause", app, run_pause),
+        Scenario("copy", app, run_copy),
         Scenario("eviction", app, run_evictions, check=nothing_ran,
                  settings=dataclasses.replace(SETTINGS, machines=1)),
         Scenario("zombie", app, run_contested, apart=True, workers=2),

@@ -1,7 +1,7 @@
 """Imports go one way. This is the table; a folder that is not in it fails.
 
 model <- machine, kernel, ports <- fronts, stores, engines, sinks, blobs, codecs, ai
-      <- app, client, hosts, server, testing <- cli
+      <- app, client, sync, hosts, server, testing <- cli
 
 Every import counts: at the top, inside a function, under TYPE_CHECKING.
 """
@@ -19,7 +19,7 @@ FACTS = frozenset({"errors", "model"})
 ADAPTERS = frozenset({"sinks", "blobs", "codecs"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
-OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server"}
+OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server", "sync"}
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
 TABLE: Mapping[str, frozenset[str]] = {
@@ -39,7 +39,8 @@ TABLE: Mapping[str, frozenset[str]] = {
     "client": FACTS | {"machine", "ports", "fronts", "engines", "app"},
     "hosts": MIDDLE | {"app"},
     "compose": MIDDLE | {"app", "client", "hosts"},
-    "server": OUTER - {"server"},
+    "sync": FACTS | {"machine", "fronts", "app", "client"},
+    "server": OUTER - {"server", "sync"},
     "testing": OUTER | {"holdfast"},
     "cli": OUTER | {"testing", "holdfast"},
     "holdfast": OUTER,  # holdfast/__init__.py, the public names
@@ -48,7 +49,7 @@ TABLE: Mapping[str, frozenset[str]] = {
 
 # `app.open` wires a client and a worker, which both know App: allowed where it cannot be a cycle
 # at import time, that is inside a function or under TYPE_CHECKING.
-LATE: Mapping[str, frozenset[str]] = {"app": frozenset({"client", "compose", "hosts"})}
+LATE: Mapping[str, frozenset[str]] = {"app": frozenset({"client", "compose", "hosts", "sync"})}
 
 # In these folders each subfolder is a stranger to the others.
 STRANGERS = frozenset({"fronts", "stores", "engines"})

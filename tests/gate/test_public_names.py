@@ -13,11 +13,12 @@ SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
 PINNED = """
 App BadDefinition Bound Client Event HistoryTooLong HoldfastError IllegalMove InvalidArguments
-InvalidDuration InvalidName
-InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge ReplayMismatch
+InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
+InvalidValue Labels Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
+ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
-TooManyAsks
+SyncClient SyncInLoop SyncRunHandle TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
 idempotency_key now random sleep uuid wait wait_for
 """

@@ -22,6 +22,7 @@ from holdfast.model.commands import (
 from holdfast.model.dump import Dump
 from holdfast.model.events import Event, EventKind, Failure
 from holdfast.model.failures import encode_failure
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Claim
@@ -32,6 +33,7 @@ IDS = tuple("abcde")
 WORKERS = ("A", "B", "C")
 WORKFLOWS = ("v", "w")
 LEASE = 10 * SECOND
+LABELS = Labels(("new", "vip"), {"amount": 12, "is_paid": True, "name": "Ada", "share": 0.5})
 
 Operation = Command | Claim
 
@@ -96,7 +98,8 @@ class Operations:
         later = self.chance.choice((0, 0, self.dump.now + 3 * SECOND))
         body = b"1" if self.chance.random() < 0.8 else b"2"
         workflow = WORKFLOWS[IDS.index(id) % 2] if self.chance.random() < 0.9 else "v"
-        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner)
+        labels = self.chance.choice((NO_LABELS, LABELS))
+        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner, labels)
 
     def _signal(self) -> Operation:
         ns, run = self._target()

@@ -8,21 +8,23 @@ from typing import Any, cast
 from holdfast.cli.terminal import STDOUT
 from holdfast.cli.words import iso
 from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import NOT_CANCELLED, Run
 
 RUN_FIELDS = (
     "id", "namespace", "workflow", "version", "status", "reason", "generation", "events",
     "worker", "wake_at", "unread_messages", "cancel_requested", "strikes", "created_at",
-    "updated_at", "closed_at",
+    "updated_at", "closed_at", "tags", "attributes",
 )  # fmt: skip
 
 
-def run_document(run: Run) -> dict[str, Any]:
+def run_document(run: Run, labels: Labels = NO_LABELS) -> dict[str, Any]:
     """Return a run's row by the names of the API."""
     values = (
         run.id, run.ns, run.workflow, run.version, run.status, run.reason, run.generation, run.seq,
         run.owner, iso(run.wake_at), run.inbox_seq - run.inbox_read, run.cancel != NOT_CANCELLED,
         run.strikes, iso(run.created_at), iso(run.updated_at), iso(run.closed_at),
+        list(labels.tags), dict(labels.attributes),
     )  # fmt: skip
     return dict(zip(RUN_FIELDS, values, strict=True))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from holdfast.cli.telling import Refused
+from holdfast.cli.telling import Forbidden, Refused
 from holdfast.errors import InvalidName, RunNotFound, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -72,11 +73,16 @@ def sqlite_of(url: str) -> SqliteStore:
 
 
 def must_exist(path: Path, url: str) -> None:
-    """Refuse to read a database that is not there, instead of making an empty one."""
+    """Refuse to read a database that is not there (or not ours), instead of making one."""
     if not path.exists():
         raise StoreUnavailable(
             f"There is no database at {str(path)!r} ({url}). Name the right one with --store or "
             f"HOLDFAST_STORE, or make it with `holdfast db migrate`."
+        )
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise Forbidden(
+            f"You may not read and write {str(path)!r} ({url}). Run this as its owner, or have the "
+            f"file's mode changed."
         )
 
 

@@ -10,6 +10,7 @@ from holdfast.cli.terminal import STDOUT, clean, cut, padded, width_of
 from holdfast.cli.timeline import Bar, bars_of, steps_in
 from holdfast.cli.words import ahead, count, span
 from holdfast.model.events import Event
+from holdfast.model.labels import Labels, compared
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
 
@@ -35,6 +36,12 @@ def header(run: Run, events: Sequence[Event], now: int) -> str:
     status = STDOUT.style(f"{look.icon} {run.status}", **look.style)
     identity = f"{clean(run.workflow)} {STDOUT.style(run.id, fg='cyan')}"
     return f"{status}  {identity}   {STDOUT.dim(' · '.join(facts))}"
+
+
+def told(labels: Labels) -> str:
+    """Return tags and attributes on one line: `vip customer=42`."""
+    attributes = (f"{name}={compared(value)}" for name, value in labels.attributes.items())
+    return clean(" ".join([*labels.tags, *attributes]))
 
 
 def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:

@@ -1,7 +1,7 @@
 """The root of the command tree, and what becomes of errors.
 
 Exit codes: 0 ok, 1 the run failed (or doctor or check found something), 2 usage, 3 not found,
-5 the store cannot be reached, 130 interrupted.
+4 not allowed, 5 the store cannot be reached, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Root(LazyGroup):
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
         "explain": ("holdfast.cli.explain", "Print the page of an error code."),
         "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
+        "completion": ("holdfast.cli.completion", "Print what your shell completes commands by."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

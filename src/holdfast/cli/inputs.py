@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.cli.strict_json import decoded, parse
-from holdfast.errors import InvalidArguments, InvalidValue
+from holdfast.errors import InvalidArguments, InvalidTag, InvalidValue
 
 if TYPE_CHECKING:
     from holdfast.fronts.function.workflow import Bound, Workflow
@@ -65,6 +65,20 @@ def _value(given: Sequence[str]) -> Any:
             raise _wrong(f"{name!r} stands there twice", "Give each name once.")
         pairs[name] = _plain(value)
     return pairs
+
+
+def attributes_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return attributes as they are typed: `amount=12`, `is_new=true`, `customer="42"`."""
+    attributes: dict[str, Any] = {}
+    for text in pairs:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise InvalidTag(
+                field="--attribute", value=text, problem="is no name=value", hint="Write both."
+            )
+        read = _plain(value) if not value.startswith("@") else value
+        attributes[name] = read if isinstance(read, str | int | float) else value
+    return attributes
 
 
 def _is_pair(text: str) -> bool:

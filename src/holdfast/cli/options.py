@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.cli import completing
 from holdfast.cli.door import DEFAULT_STORE, Door
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,5 +44,5 @@ def with_door(function: Callable[..., Any]) -> Callable[..., Any]:
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 reason = click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
-run_id = click.argument("run", metavar="RUN")
+run_id = click.argument("run", metavar="RUN", shell_complete=completing.runs)
 """An id, a unique prefix of one, `@last` or `@failed`."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import completing
 from holdfast.cli.door import Door, opened
 from holdfast.cli.options import with_url
 from holdfast.cli.terminal import STDERR, STDOUT
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=completing.workflows)
 @click.option(
     "-i", "--input", "given", multiple=True, metavar="JSON|@FILE|NAME=VALUE",
     help="The input; name=value may be given several times.",
 )  # fmt: skip
 @click.option("--key", metavar="ID", help="The run's id: the same id and input find the same run.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
+@click.option(
+    "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",
+    help="An attribute: a number, true, false, or else a text; may be given often.",
+)  # fmt: skip
 @click.option("--wait", "waits", is_flag=True, help="Follow the run and print its result.")
 @click.option(
     "--app", "app_name", envvar="HOLDFAST_APP", required=True, metavar="APP",
@@ -29,7 +35,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @with_url
 def command(
-    workflow: str, given: tuple[str, ...], key: str | None, waits: bool, app_name: str, url: str
+    workflow: str,
+    given: tuple[str, ...],
+    key: str | None,
+    waits: bool,
+    app_name: str,
+    url: str,
+    **labels: tuple[str, ...],
 ) -> None:
     """Start a run of WORKFLOW. A worker carries it out: see `holdfast worker`.
 
@@ -37,7 +49,7 @@ def command(
     """
     import asyncio
 
-    from holdfast.cli.inputs import bound
+    from holdfast.cli.inputs import attributes_of, bound
     from holdfast.cli.loading import load_app
     from holdfast.errors import UnknownWorkflow
 
@@ -46,12 +58,15 @@ def command(
     if definition is None:
         raise UnknownWorkflow(name=workflow, known=tuple(sorted(app.workflows)))
     work = bound(definition, given)
+    attributes = attributes_of(labels["pairs"])
 
     async def start() -> None:
         from holdfast.client import Client
 
         async with opened(Door(url, app.namespace), creates=True) as engine:
-            handle = await Client(app, engine).start(work, id=key)
+            handle = await Client(app, engine).start(
+                work, id=key, tags=labels["tags"], attributes=attributes
+            )
             await (_wait(engine, handle) if waits else _say(engine, handle, app_name, url))
 
     asyncio.run(start())

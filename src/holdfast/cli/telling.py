@@ -38,6 +38,12 @@ class NotFound(Refused):
     exit_code = 3
 
 
+class Forbidden(Refused):
+    """The store is there, and this user may not use it."""
+
+    exit_code = 4
+
+
 class Unreachable(Refused):
     """The store cannot be read or written."""
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.kernel import (
     cancel,
     commit,
+    importing,
     pause,
     prune,
     quarantine,
@@ -38,6 +39,7 @@ class Rule(NamedTuple):
 
 RULES: Mapping[type[Any], Rule] = {
     commands.StartRun: Rule(start.decide, start.read),
+    commands.ImportRun: Rule(importing.decide, importing.read),
     commands.SignalRun: Rule(signal.decide, signal.read),
     commands.CancelRun: Rule(cancel.decide, cancel.read),
     commands.TerminateRun: Rule(terminate.decide, terminate.read),

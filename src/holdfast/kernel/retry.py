@@ -8,6 +8,8 @@ it came to them by way of the failure, are superseded by whoever replays the run
 
 from __future__ import annotations
 
+import json
+
 from holdfast.kernel.refusal import illegal
 from holdfast.model.commands import RetryRun
 from holdfast.model.events import CLASS_OF, Event
@@ -25,12 +27,13 @@ def decide(command: RetryRun) -> Move:
     """Make the run pending, guarded by the history the decision was made on."""
     seq = max((event.seq for event in command.history), default=0)
     reopens = command.status in REOPENED
+    payload = json.dumps({"reason": command.reason}).encode() if command.reason else None
     return Move(
         ns=command.ns,
         run=command.run,
         origins=(REOPENED if reopens else RESUMED),
         status="pending",
-        event=Event("run.reopened" if reopens else "run.resumed", command.at),
+        event=Event("run.reopened" if reopens else "run.resumed", command.at, payload=payload),
         wake_at=command.at,
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),

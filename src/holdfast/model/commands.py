@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.model.events import Event
+from holdfast.model.exports import Export
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.status import RunStatus
 
 
@@ -23,6 +25,16 @@ class StartRun(NamedTuple):
     at: int
     wake_at: int = 0
     owner: str | None = None
+    labels: Labels = NO_LABELS
+
+
+class ImportRun(NamedTuple):
+    """Take over a run that was exported elsewhere, as a run that does nothing by itself."""
+
+    ns: str
+    id: str
+    export: Export
+    at: int
 
 
 class SignalRun(NamedTuple):
@@ -81,6 +93,7 @@ class RetryRun(NamedTuple):
     status: RunStatus
     history: tuple[Event, ...]
     at: int
+    reason: str = ""
 
 
 class ClaimRuns(NamedTuple):
@@ -159,6 +172,6 @@ class PruneRuns(NamedTuple):
 
 
 Command = (
-    StartRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun | CommitTurn
-    | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
+    StartRun | ImportRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun
+    | CommitTurn | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
 )  # fmt: skip

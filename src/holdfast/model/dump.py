@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.model.events import Event
+from holdfast.model.labels import Labels
 from holdfast.model.run import Message, Run
 
 RunKey = tuple[str, str]
@@ -47,3 +48,5 @@ class Dump(NamedTuple):
     workers: Mapping[str, int] = {}
     """When the lease of each worker ends."""
     journal: Journal = Journal()
+    labels: Mapping[RunKey, Labels] = {}
+    """Tags and attributes of those runs that have some."""

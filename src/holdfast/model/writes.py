@@ -12,6 +12,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from holdfast.model.events import Event
+from holdfast.model.exports import Export
+from holdfast.model.filters import Term
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
@@ -30,6 +33,13 @@ class Create(NamedTuple):
     event: Event
     wake_at: int
     owner: str | None = None
+    labels: Labels = NO_LABELS
+
+
+class Import(NamedTuple):
+    """Insert a whole run as it stands in `export`, unless the id is taken."""
+
+    export: Export
 
 
 class Advance(NamedTuple):
@@ -122,7 +132,7 @@ class Prune(NamedTuple):
     limit: int
 
 
-Write = Create | Advance | Put | Move | Renew | Reap | Retire | Prune
+Write = Create | Import | Advance | Put | Move | Renew | Reap | Retire | Prune
 
 
 class Claim(NamedTuple):
@@ -198,6 +208,8 @@ class Filter(NamedTuple):
     id_prefix: str = ""
     created_after: int = 0
     ids: tuple[str, ...] = ()
+    terms: tuple[Term, ...] = ()
+    """What the filter language added; all of them must hold."""
 
 
 class Page(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 
@@ -47,6 +49,14 @@ class Store(Protocol):
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
+        ...
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those runs that have some."""
+        ...
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Return everything of a run, superseded events and read messages too."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:

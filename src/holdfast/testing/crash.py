@@ -14,6 +14,8 @@ from contextvars import copy_context
 from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
@@ -38,6 +40,8 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
     "load": ("before", "after", "away"),
     "find": ("before", "after", "away"),
+    "labels": ("before", "after", "away"),
+    "export": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -127,6 +131,14 @@ class CrashStore:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Read rows."""
         return await self._call("find", lambda: self._inner.find(filter, page))
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Read tags and attributes."""
+        return await self._call("labels", lambda: self._inner.labels(ns, runs))
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Read all of a run."""
+        return await self._call("export", lambda: self._inner.export(ns, run), run)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.client import Client
-from holdfast.errors import IllegalMove, RunClosed, RunFailed, StoreError
+from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, StoreError
 from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import digest
-from holdfast.model.commands import CancelRun, PauseRun
+from holdfast.model.commands import CancelRun, ImportRun, PauseRun
 from holdfast.model.dump import Journal, Sent, Started
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, RunStatus
@@ -57,10 +57,24 @@ class Caller:
         self._client, self._told, self._is_closed = client, told, is_closed
 
     async def start(self, bound: Bound[Any], id: str) -> None:
-        """Start a run, or find it."""
-        await self._surely(lambda: self._client.start(bound, id=id))
+        """Start a run, or find it; its id is also its tag."""
+        await self._surely(lambda: self._client.start(bound, id=id, tags=[id]))
         ns = self._client.engine.ns
         self._told.starts.append(Started(ns, id, bound.workflow.name, digest(bound.input)))
+
+    async def tags(self, run: str) -> tuple[str, ...]:
+        """Return the tags of a run."""
+        return (await self._surely(self._client.get(run).labels)).tags
+
+    async def copy(self, run: str, id: str) -> None:
+        """Export a run and import it under another id, once."""
+        engine = self._client.engine
+        export = await self._surely(lambda: engine.export(run))
+        command = ImportRun(engine.ns, id, export, engine.store.now())
+        try:
+            await self._surely(lambda: engine.do(command))
+        except RunConflict:
+            return
 
     async def signal(self, run: str, signal: Signal[Any], value: Any, id: str) -> None:
         """Send a signal once."""

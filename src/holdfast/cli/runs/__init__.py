@@ -17,6 +17,8 @@ VERBS = "holdfast.cli.runs.verbs"
         "watch": ("holdfast.cli.runs.watch", "Follow a run until it ends."),
         "why": ("holdfast.cli.runs.why", "Say why a run is where it is, and what to type next."),
         "result": ("holdfast.cli.runs.result", "Print what a run returned."),
+        "export": ("holdfast.cli.runs.files:export_run", "Print everything of a run as JSON."),
+        "import": ("holdfast.cli.runs.files:import_run", "Take over a run from a file, paused."),
         "signal": (f"{VERBS}:signal", "Send a signal to a run."),
         "cancel": (f"{VERBS}:cancel", "Ask a run to stop; its body may clean up."),
         "terminate": (f"{VERBS}:terminate", "End a run now; nothing of it runs any more."),

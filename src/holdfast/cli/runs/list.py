@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 
+from holdfast.cli import choosing, completing
 from holdfast.cli.documents import RUN_FIELDS, run_document, say_json
 from holdfast.cli.door import Door
+from holdfast.cli.door import found as door_found
+from holdfast.cli.drawing import told
 from holdfast.cli.options import with_door
 from holdfast.cli.statuses import CYAN, DASH, DIM, status_cell
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, count, iso, span
 from holdfast.errors import InvalidName
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
+
+if TYPE_CHECKING:
+    from holdfast.engines.local import LocalEngine
 
 COLUMNS = (
     Column("status"),
@@ -23,95 +32,119 @@ COLUMNS = (
     Column("started", drop=3),
     Column("duration", right=True, drop=2),
     Column("events", right=True, drop=1),
+    Column("tags", drop=5, cut=True),
     Column("waiting for", drop=4, cut=True),
 )
-ALL = "*"
 
 
-@click.command("list")
+class Asked(NamedTuple):
+    """Which page of which runs."""
+
+    filter: str
+    statuses: tuple[RunStatus, ...]
+    workflow: str
+    since: str | None
+    limit: int
+    before: str | None
+
+
+class Found(NamedTuple):
+    """One page, and what is said of its runs."""
+
+    runs: list[Run]
+    labels: Mapping[str, Labels]
+    more: bool
+    now: int
+
+
+@click.command("list", cls=choosing.JsonCommand)
+@click.argument("words", nargs=-1, metavar="[FILTER]...", shell_complete=completing.filters)
 @click.option(
     "--status", "statuses", multiple=True, type=click.Choice(get_args(RunStatus)),
     metavar="STATUS", help="Only runs of this status; may be given several times.",
 )  # fmt: skip
-@click.option("--workflow", default="", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--workflow", default="", metavar="NAME", help="Only runs of this workflow.",
+              shell_complete=completing.workflows)  # fmt: skip
+@click.option("--since", metavar="TIME", help="Only runs started since: 30m, 1h, 7d, 2026-01-31.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True)
-@click.option("--after", metavar="CURSOR", help="The next page; each page says its cursor.")
-@click.option(
-    "--json", "chosen", is_flag=False, flag_value=ALL, metavar="[FIELDS]",
-    help="Print a JSON array; --json=id,status for chosen fields.",
-)  # fmt: skip
+@click.option("--before", metavar="RUN", help="The page before this run: older ones.",
+              shell_complete=completing.runs)  # fmt: skip
+@choosing.option
 @click.option("--jsonl", is_flag=True, help="Print one JSON object a line.")
 @with_door
-def command(door: Door, limit: int, chosen: str | None, jsonl: bool, **filters: Any) -> None:
-    """List runs, newest first."""
-    names = _chosen(chosen)
-    runs, now = door.enter(lambda engine: _page(engine, limit + 1, **filters))
-    more, runs = len(runs) > limit, runs[:limit]
-    following = f"{runs[-1].created_at}:{runs[-1].id}" if more else None
+def command(
+    door: Door, words: tuple[str, ...], chosen: str | None, jsonl: bool, **limits: Any
+) -> None:
+    """List runs, newest first.
+
+    FILTER is what they must be: status:failed,blocked workflow:checkout tag:vip customer=42
+    'amount>10' since:1h id:ord- reason:timeout or any word; -tag:vip for what they must not be.
+    """
+    names = choosing.fields_of(chosen, RUN_FIELDS)
+    asked = Asked(" ".join(words), **limits)
+    found = door.enter(lambda engine: _page(engine, asked))
     if chosen or jsonl:
-        documents = [_only(run_document(run), names) for run in runs]
+        documents = [
+            choosing.only(run_document(run, found.labels.get(run.id, NO_LABELS)), names)
+            for run in found.runs
+        ]
         for document in documents if jsonl else (documents,):
             say_json(document)
     elif STDOUT.is_person:
-        _say_table(runs, now, following)
+        _say_table(found, words)
         return
     else:
-        for run in runs:
+        for run in found.runs:
             STDOUT.say(_line(run))
-    if following:
-        STDERR.say(f"more: --after {following}")
+    if found.more:
+        STDERR.say(f"more: --before {found.runs[-1].id}")
 
 
-async def _page(
-    engine: Any, limit: int, *, statuses: tuple[RunStatus, ...], workflow: str, after: str | None
-) -> tuple[list[Run], int]:
+async def _page(engine: LocalEngine, asked: Asked) -> Found:
+    from holdfast.model.filters import parse, quoted
     from holdfast.model.writes import Filter, Page
 
-    at, _, id = (after or "").partition(":")
-    is_cursor = at.isascii() and at.isdigit() and len(at) <= 18 and id.isprintable()
-    if after is not None and not (is_cursor and id):
-        problem = "is not a cursor that a list printed"
-        raise InvalidName(field="--after", value=after, problem=problem)
-    if not workflow.isprintable():
-        raise InvalidName(field="--workflow", value=workflow, problem="cannot be stored")
-    page = Page(limit, int(at) if after else None, id)
-    found = await engine.find(Filter(engine.ns, statuses=statuses, workflow=workflow), page)
-    return found, engine.store.now()
+    if not asked.workflow.isprintable():
+        raise InvalidName(field="--workflow", value=asked.workflow, problem="cannot be stored")
+    now = engine.store.now()
+    terms = parse(asked.filter, now)
+    if asked.since:
+        terms += parse(f"since:{quoted(asked.since)}", now)
+    wanted = Filter(engine.ns, statuses=asked.statuses, workflow=asked.workflow, terms=terms)
+    page = Page(asked.limit + 1)
+    if asked.before is not None:
+        last = (await engine.load(await door_found(engine, asked.before), 1 << 62)).run
+        page = page._replace(before_at=last.created_at, before_id=last.id)
+    runs = await engine.find(wanted, page)
+    shown = runs[: asked.limit]
+    labels = await engine.labels([run.id for run in shown])
+    return Found(shown, labels, len(runs) > asked.limit, now)
 
 
-def _chosen(text: str | None) -> tuple[str, ...]:
-    if text in (None, ALL):
-        return RUN_FIELDS
-    names = tuple(name.strip() for name in str(text).split(","))
-    unknown = [name for name in names if name not in RUN_FIELDS]
-    if unknown:
-        known = ", ".join(RUN_FIELDS)
-        raise click.BadParameter(
-            f"no field {unknown[0]!r}; there are: {known}", param_hint="--json"
-        )
-    return names
-
-
-def _only(document: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: document[name] for name in names}
-
-
-def _say_table(runs: list[Run], now: int, following: str | None) -> None:
+def _say_table(found: Found, words: tuple[str, ...]) -> None:
+    runs, now = found.runs, found.now
     if not runs:
-        STDOUT.say(STDOUT.dim("No runs. Start one: holdfast run WORKFLOW --app APP"))
+        hint = "No runs are like that." if words else "No runs."
+        STDOUT.say(STDOUT.dim(f"{hint} Start one: holdfast run WORKFLOW --app APP"))
         return
-    has_waits = any(_waits_for(run, now) for run in runs)
-    columns = COLUMNS if has_waits else COLUMNS[:-1]
-    for line in table(columns, [_cells(run, now)[: len(columns)] for run in runs]):
+    rows = [_cells(run, found.labels.get(run.id, NO_LABELS), now) for run in runs]
+    needed = [
+        place
+        for place, column in enumerate(COLUMNS)
+        if column.title not in ("tags", "waiting for") or any(row[place].text for row in rows)
+    ]
+    columns = [COLUMNS[place] for place in needed]
+    for line in table(columns, [[row[place] for place in needed] for row in rows]):
         STDOUT.say(line)
     parts = [count(len(runs), "run")]
-    if following:
-        parts.append(f"more: holdfast runs list --after {following}")
+    if found.more:
+        again = shlex.join(["holdfast", "runs", "list", *words, "--before", runs[-1].id])
+        parts.append(f"more: {again}")
     parts.append(f"open: holdfast runs show {runs[0].id}")
     STDOUT.say(STDOUT.dim(" · ".join(parts)))
 
 
-def _cells(run: Run, now: int) -> list[Cell]:
+def _cells(run: Run, labels: Labels, now: int) -> list[Cell]:
     return [
         status_cell(run.status),
         Cell(clean(run.workflow)),
@@ -119,6 +152,7 @@ def _cells(run: Run, now: int) -> list[Cell]:
         Cell(ago(run.created_at, now)),
         Cell(DASH if run.status == "pending" else span((run.closed_at or now) - run.created_at)),
         Cell(f"{run.seq:,}"),
+        Cell(told(labels)),
         Cell(_waits_for(run, now), DIM),
     ]
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import options
-from holdfast.cli.documents import compact, event_document, fields_of, run_document, say_json
+from holdfast.cli import choosing, options
+from holdfast.cli.documents import (
+    RUN_FIELDS,
+    compact,
+    event_document,
+    fields_of,
+    run_document,
+    say_json,
+)
 from holdfast.cli.door import Door, found
-from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.drawing import header, next_commands, told
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
 from holdfast.cli.timeline import signal_in
 from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
 from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Loaded, Run
+
+if TYPE_CHECKING:
+    from holdfast.engines.local import LocalEngine
 
 COLUMNS = (
     Column("#", right=True),
@@ -28,22 +39,25 @@ COLUMNS = (
 )
 
 
-@click.command("show")
+@click.command("show", cls=choosing.JsonCommand)
 @options.run_id
-@options.as_json
+@choosing.option
 @options.with_door
-def command(door: Door, run: str, as_json: bool) -> None:
+def command(door: Door, run: str, chosen: str | None) -> None:
     """Show a run and every event of it."""
+    names = choosing.fields_of(chosen, (*RUN_FIELDS, "history"))
 
-    async def read(engine: Any) -> tuple[Loaded, int]:
-        return await engine.load(await found(engine, run)), engine.store.now()
+    async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int]:
+        loaded = await engine.load(await found(engine, run))
+        labels = await engine.labels([loaded.run.id])
+        return loaded, labels.get(loaded.run.id, NO_LABELS), engine.store.now()
 
-    loaded, now = door.enter(read)
-    if as_json:
+    loaded, labels, now = door.enter(read)
+    if chosen:
         history = [event_document(event) for event in loaded.events]
-        say_json({**run_document(loaded.run), "history": history})
+        say_json(choosing.only({**run_document(loaded.run, labels), "history": history}, names))
     elif STDOUT.is_person:
-        _say(loaded, now)
+        _say(loaded, labels, now)
     else:
         say_lines(loaded.events)
 
@@ -55,19 +69,20 @@ def say_lines(events: Sequence[Event]) -> None:
         STDOUT.say(fields(*line))
 
 
-def _say(loaded: Loaded, now: int) -> None:
+def _say(loaded: Loaded, labels: Labels, now: int) -> None:
     run, events = loaded.run, loaded.events
     STDOUT.say(header(run, events, now))
-    for name, text in _facts(loaded, now):
+    said = [("tags", told(labels))] if labels != NO_LABELS else []
+    for name, text in [*_facts(loaded, now), *said]:
         STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
     STDOUT.say()
     for line in table(COLUMNS, [_cells(event, run) for event in events]):
         STDOUT.say(line)
-    told = failure_in(events)
-    if told is not None:
+    failed = failure_in(events)
+    if failed is not None:
         STDOUT.say()
-        say_failure(told)
-        say_traceback(told.failure)
+        say_failure(failed)
+        say_traceback(failed.failure)
     STDOUT.say()
     STDOUT.next_commands([each for each in next_commands(run) if " show " not in each[0]])
 
@@ -128,8 +143,8 @@ def detail(event: Event) -> str:
         return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")
     if "message" in value and "type" in value:
         tries = value.get("attempts", 1)
-        told = f" ({count(tries, 'attempt')})" if tries > 1 else ""
-        return clean(f"{value['type']}: {value['message']}{told}")
+        often = f" ({count(tries, 'attempt')})" if tries > 1 else ""
+        return clean(f"{value['type']}: {value['message']}{often}")
     if set(value) == {"reason"}:
         return clean(str(value["reason"]))
     return clean(compact(event.payload)) if event.payload is not None else ""

@@ -70,12 +70,13 @@ def terminate(door: Door, run: str, reason: str) -> None:
 
 @click.command("retry")
 @options.run_id
+@options.reason
 @options.with_door
-def retry(door: Door, run: str) -> None:
+def retry(door: Door, run: str, reason: str) -> None:
     """Let a failed, blocked or quarantined run try again; what it has recorded is kept."""
 
     async def act(target: Any) -> str:
-        await target.retry()
+        await target.retry(reason)
         return "tries again"
 
     _do(door, run, act)

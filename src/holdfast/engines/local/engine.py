@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
@@ -10,6 +10,8 @@ from holdfast.errors import RunNotFound
 from holdfast.kernel import dispatch
 from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
 from holdfast.model.events import Event
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Filter, Page
@@ -98,10 +100,10 @@ class LocalEngine:
             host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
         return run
 
-    async def retry(self, run: str, at: int) -> Run:
+    async def retry(self, run: str, at: int, reason: str = "") -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run)
-        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at)
+        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at, reason)
         reopened: Run = await self.do(command)
         return reopened
 
@@ -115,6 +117,17 @@ class LocalEngine:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
         return await self.store.find(filter, page)
+
+    async def labels(self, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those runs that have some."""
+        return await self.store.labels(self.ns, runs) if runs else {}
+
+    async def export(self, run: str) -> Export:
+        """Return everything of a run. Raises `RunNotFound`."""
+        export = await self.store.export(self.ns, run)
+        if export is None:
+            raise RunNotFound(run=run)
+        return export
 
     async def closing(self, run: str) -> Event:
         """Return the event that closed the run, when it has come. Raises `RunNotFound`."""

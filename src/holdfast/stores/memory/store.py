@@ -7,11 +7,14 @@ leases by the store's clock, one commit a batch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
 
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.exports import Export
+from holdfast.model.filters import matches
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -100,7 +103,12 @@ class MemoryStore:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
         await asyncio.sleep(0)
-        rows = [run for run in self._tables.runs.values() if _matches(run, filter)]
+        tables = self._tables
+        rows = [
+            run
+            for key, run in tables.runs.items()
+            if _matches(run, tables.labels.get(key, NO_LABELS), filter)
+        ]
         rows.sort(key=lambda run: (run.created_at, run.id), reverse=True)
         if page.before_at is not None:
             last = (page.before_at, page.before_id)
@@ -112,6 +120,22 @@ class MemoryStore:
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None
 
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those runs that have some."""
+        await asyncio.sleep(0)
+        kept = self._tables.labels
+        return {run: kept[ns, run] for run in runs if (ns, run) in kept}
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Return everything of a run, superseded events too."""
+        await asyncio.sleep(0)
+        key, tables = (ns, run), self._tables
+        if key not in tables.runs:
+            return None
+        inbox = tuple(sorted(tables.inbox[key].values(), key=lambda message: message.n))
+        labels = tables.labels.get(key, NO_LABELS)
+        return Export(tables.runs[key], tuple(tables.events[key]), inbox, labels)
+
     async def dump(self) -> Dump:
         """Return everything, superseded events too."""
         tables = self._tables
@@ -121,6 +145,7 @@ class MemoryStore:
             events={key: tuple(events) for key, events in tables.events.items()},
             inbox={key: tuple(inbox.values()) for key, inbox in tables.inbox.items()},
             workers=dict(tables.workers),
+            labels=dict(tables.labels),
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
@@ -167,7 +192,7 @@ def _choose(due: list[Run], claim: Claim) -> list[Run]:
     return chosen[: claim.limit]
 
 
-def _matches(run: Run, filter: Filter) -> bool:
+def _matches(run: Run, labels: Labels, filter: Filter) -> bool:
     return (
         run.ns == filter.ns
         and (not filter.statuses or run.status in filter.statuses)
@@ -175,4 +200,5 @@ def _matches(run: Run, filter: Filter) -> bool:
         and run.id.startswith(filter.id_prefix)
         and run.created_at >= filter.created_after
         and (not filter.ids or run.id in filter.ids)
+        and all(matches(run, labels, term) for term in filter.terms)
     )

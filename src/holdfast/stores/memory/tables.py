@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
 
 RunKey = tuple[str, str]
@@ -19,6 +20,7 @@ class Tables:
         self.runs: dict[RunKey, Run] = {}
         self.events: dict[RunKey, list[Event]] = {}
         self.inbox: dict[RunKey, dict[str, Message]] = {}
+        self.labels: dict[RunKey, Labels] = {}
         self.workers: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
 
@@ -47,14 +49,23 @@ class Tables:
     def drop_run(self, key: RunKey) -> None:
         """Delete a run and everything of it."""
         run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
+        labels = self.labels.pop(key, None)
 
         def restore() -> None:
             self.runs[key], self.events[key], self.inbox[key] = run, events, inbox
+            if labels is not None:
+                self.labels[key] = labels
 
         self._undo.append(restore)
 
     def _forget(self, key: RunKey) -> None:
         del self.runs[key], self.events[key], self.inbox[key]
+        self.labels.pop(key, None)
+
+    def put_labels(self, key: RunKey, labels: Labels) -> None:
+        """Keep the tags and attributes of a run that was just inserted, if it has some."""
+        if labels != NO_LABELS:
+            self.labels[key] = labels
 
     def add_event(self, key: RunKey, event: Event) -> None:
         """Append one event; its number must be the next."""

@@ -10,6 +10,7 @@ from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
     Create,
+    Import,
     Move,
     Outcome,
     Prune,
@@ -41,6 +42,21 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     )  # fmt: skip
     tables.put_run(run)
     tables.add_event(key, write.event)
+    tables.put_labels(key, write.labels)
+    return Outcome(True, run)
+
+
+def _import(tables: Tables, write: Import, now: int) -> Outcome:
+    run, events, inbox, labels = write.export
+    key = (run.ns, run.id)
+    if key in tables.runs:
+        return Outcome(False, tables.runs[key])
+    tables.put_run(run)
+    for event in events:
+        tables.add_event(key, event)
+    for message in inbox:
+        tables.put_message(key, message)
+    tables.put_labels(key, labels)
     return Outcome(True, run)
 
 
@@ -170,6 +186,7 @@ def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
 
 _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Create: _create,
+    Import: _import,
     Advance: _advance,
     Put: _put,
     Move: _move,

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
+from holdfast.model.labels import labels_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.stores.sqlite.statements import queries
@@ -28,10 +29,14 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
             events.setdefault((ns, run), []).append(Event._make(row))
         for ns, run, *row in connection.execute(SQL.dump_inbox):
             inbox.setdefault((ns, run), []).append(Message._make(row))
+        tags: dict[RunKey, list[Any]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_tags):
+            tags.setdefault((ns, run), []).append(row)
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
-    return Dump(now, runs, _frozen(events), _frozen(inbox), workers)
+    labels = {key: labels_of(rows) for key, rows in tags.items()}
+    return Dump(now, runs, _frozen(events), _frozen(inbox), workers, labels=labels)
 
 
 def buckets(connection: sqlite3.Connection, now: int) -> dict[RunKey, tuple[str, ...]]:

@@ -9,8 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.model.events import Event
+from holdfast.model.exports import Export
+from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.writes import Claim, Filter, Page
+from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -86,18 +89,29 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
 
 def find(connection: sqlite3.Connection, filter: Filter, page: Page) -> list[Run]:
     """Return runs, newest first."""
-    binds = {
-        "ns": filter.ns,
-        "statuses": json.dumps(filter.statuses) if filter.statuses else None,
-        "workflow": filter.workflow,
-        "id_prefix": filter.id_prefix,
-        "ids": json.dumps(filter.ids) if filter.ids else None,
-        "created_after": filter.created_after,
-        "before_at": page.before_at,
-        "before_id": page.before_id,
-        "limit": page.limit,
-    }
-    by_id = filter.ids and not filter.workflow and not filter.id_prefix and page.before_at is None
-    statement = SQL.find_runs_by_id if by_id else SQL.find_runs
-    rows = connection.execute(statement, binds).fetchall()
+    rows = connection.execute(*statement_of(filter, page)).fetchall()
     return list(map(Run._make, rows))[: page.limit]
+
+
+def labels(connection: sqlite3.Connection, ns: str, runs: Sequence[str]) -> dict[str, Labels]:
+    """Return the tags and attributes of those runs that have some."""
+    rows: dict[str, list[Any]] = {}
+    for run, *row in connection.execute(SQL.tags_of_runs, (ns, json.dumps(runs))):
+        rows.setdefault(run, []).append(row)
+    return {run: labels_of(found) for run, found in rows.items()}
+
+
+def export(connection: sqlite3.Connection, ns: str, run: str) -> Export | None:
+    """Return everything of a run, as of one moment."""
+    connection.execute("BEGIN")
+    try:
+        row = connection.execute(SQL.run, (ns, run)).fetchone()
+        if row is None:
+            return None
+        events = connection.execute(SQL.all_events, (ns, run)).fetchall()
+        inbox = connection.execute(SQL.unread_messages, (ns, run, 0)).fetchall()
+        kept = labels(connection, ns, (run,)).get(run, NO_LABELS)
+    finally:
+        connection.execute("COMMIT")
+    messages = tuple(map(Message._make, inbox))
+    return Export(Run._make(row), tuple(map(_new_event, events)), messages, kept)

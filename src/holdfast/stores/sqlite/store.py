@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import time_ns
@@ -18,6 +18,8 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import (
     Claim,
@@ -129,6 +131,14 @@ class SqliteStore:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
         return await self._search(lambda reads: reader.find(reads, filter, page))
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those runs that have some."""
+        return await self._look(lambda reads: reader.labels(reads, ns, runs))
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Return everything of a run, superseded events too, as of one moment."""
+        return await self._search(lambda reads: reader.export(reads, ns, run))
 
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""

@@ -8,12 +8,14 @@ from sqlite3 import Connection
 from typing import Any
 
 from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
     Claim,
     Create,
+    Import,
     Move,
     Outcome,
     Prune,
@@ -58,11 +60,35 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
     connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
+    if write.labels is not NO_LABELS:
+        _add_labels(connection, write.ns, write.id, write.labels)
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
     )  # fmt: skip
     return Outcome(True, run)
+
+
+def _add_labels(connection: Connection, ns: str, run: str, labels: Labels) -> None:
+    connection.executemany(SQL.add_tag, [(ns, run, *label) for label in rows_of(labels)])
+
+
+def _import(connection: Connection, write: Import, now: int) -> Outcome:
+    run, events, inbox, labels = write.export
+    row = run._asdict()
+    if connection.execute(SQL.import_run, row).rowcount != 1:
+        return Outcome(False, read_run(connection, run.ns, run.id))
+    connection.executemany(SQL.import_event, [_whole_row(run, event) for event in events])
+    connection.executemany(
+        SQL.add_message,
+        [(run.ns, run.id, m.id, m.n, m.kind, m.name, m.payload, m.at) for m in inbox],
+    )
+    _add_labels(connection, run.ns, run.id, labels)
+    return Outcome(True, run)
+
+
+def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
+    return (*event_row(run.ns, run.id, event), event.superseded_by)
 
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
@@ -234,13 +260,14 @@ def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
 def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
     old = connection.execute(SQL.prunable_runs, (write.ns, write.before, write.limit)).fetchall()
     for (run,) in old:
-        for statement in (SQL.delete_events, SQL.delete_inbox, SQL.delete_run):
+        for statement in (SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_run):
             connection.execute(statement, (write.ns, run))
     return Outcome(True, total=len(old))
 
 
 _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Create: _create,
+    Import: _import,
     Advance: _advance,
     Put: _put,
     Move: _move,

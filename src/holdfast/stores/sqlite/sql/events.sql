@@ -4,6 +4,13 @@ INSERT INTO events (
 )
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: import_event
+INSERT INTO events (
+    ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload,
+    superseded_by
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: living_events
 SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
 FROM events

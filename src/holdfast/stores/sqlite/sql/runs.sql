@@ -6,6 +6,17 @@ INSERT INTO runs (
 VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL)
 ON CONFLICT DO NOTHING
 
+-- name: import_run
+INSERT INTO runs (
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at
+)
+VALUES (
+    :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
+    :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at
+)
+ON CONFLICT DO NOTHING
+
 -- name: run
 SELECT * FROM runs WHERE ns = ? AND id = ?
 
@@ -125,6 +136,20 @@ WHERE ns = :ns
     AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
     AND created_at >= :created_after
 ORDER BY created_at DESC, id DESC
+LIMIT :limit
+
+-- name: find_labelled_runs
+-- As find_runs, for filters by tag or attribute: the `+` keeps SQLite from walking through all runs
+-- in their order where an index leads to the few that fit.
+SELECT * FROM runs
+WHERE ns = :ns
+    AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
+    AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+    AND (:workflow = '' OR workflow = :workflow)
+    AND (:id_prefix = '' OR substr(id, 1, length(:id_prefix)) = :id_prefix)
+    AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+    AND +created_at >= :created_after
+ORDER BY +created_at DESC, +id DESC
 LIMIT :limit
 
 -- name: find_runs_by_id

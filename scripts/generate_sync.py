@@ -1,0 +1,185 @@
+"""Write the sync door from the async classes; with `--check`, fail if it is out of date.
+
+Every public method of `Client` and `RunHandle` becomes a plain one with the same parameters, types
+and docstring. What is async waits in the portal's loop, what is an async iterator becomes an
+iterator, and a handle becomes a sync handle.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src/holdfast/client.py"
+TARGET = ROOT / "src/holdfast/sync/client.py"
+CLASSES = {"Client": "SyncClient", "RunHandle": "SyncRunHandle"}
+
+HEAD = '''"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
+
+The thread and its loop are in `portal.py`; what each method does is in `holdfast/client.py`.
+"""
+
+from __future__ import annotations
+
+# imports
+
+from holdfast.sync.portal import Portal
+
+# types
+
+'''
+
+INIT = {
+    "Client": '''
+    """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
+
+    def __init__(self, portal: Portal[Client]) -> None:
+        self._portal, self._inside = portal, portal.inside
+
+    @property
+    def app(self) -> App:
+        """The app it was opened by."""
+        return self._inside.app
+
+    def close(self) -> None:
+        """Stop the worker, close the store and end the thread."""
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+''',
+    "RunHandle": '''
+    """One run, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._inside.id
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+''',
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def generate(source: str) -> str:
+    """Return the text of the sync module, formatted."""
+    tree = ast.parse(source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    drawn = "\n\n".join(sync_class(node) for node in classes if node.name in CLASSES)
+    types = [
+        ast.unparse(node)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and "TypeVar" in ast.unparse(node.value)
+        if re.search(rf"\b{ast.unparse(node.targets[0])}\b", drawn)
+    ]
+    body = "\n".join(types) + "\n\n\n" + drawn
+    imported = "\n".join(imports(tree, body))
+    text = HEAD.replace("# imports\n", imported + "\n").replace("# types\n", body)
+    return formatted(text)
+
+
+def imports(tree: ast.Module, body: str) -> list[str]:
+    """Return the imports of the source that the body needs, and those of its own."""
+    text = re.sub(r'"""(?s:.*?)"""', "", body)
+    lines = ["from typing import Self, cast", "from collections.abc import Iterator"]
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    own = [name for name in classes if re.search(rf"\b{name}\b", text)]
+    lines.append(f"from holdfast.client import {', '.join(own)}")
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            used = [a.name for a in node.names if re.search(rf"\b{a.name}\b", text)]
+            if used:
+                lines.append(f"from {node.module} import {', '.join(used)}")
+    return lines
+
+
+def sync_class(node: ast.ClassDef) -> str:
+    bases = f"({', '.join(ast.unparse(base) for base in node.bases)})" if node.bases else ""
+    public = [m for m in node.body if isinstance(m, Function) and not m.name.startswith("_")]
+    overloaded = {method.name for method in public if is_overload(method)}
+    methods = [sync_method(method, overloaded) for method in public]
+    return f"class {CLASSES[node.name]}{bases}:{INIT[node.name]}\n" + "\n".join(methods)
+
+
+def is_overload(node: Function) -> bool:
+    return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
+
+
+def sync_method(node: Function, overloaded: set[str]) -> str:
+    """Return one method, or one overload of it, as it is for sync code."""
+    returns = ast.unparse(node.returns) if node.returns else "None"
+    plain = sync_type(returns)
+    head = f"    def {node.name}({ast.unparse(node.args)}) -> {plain}:"
+    if is_overload(node):
+        return f"    @overload\n{head} ..."
+    doc = ast.get_docstring(node, clean=False)
+    given = ", ".join(arguments(node.args))
+    # What is behind overloads is called by its widest types, which only Any lets through.
+    inside = "cast('Any', self._inside)" if node.name in overloaded else "self._inside"
+    call = f"{inside}.{node.name}({given})"
+    if returns.startswith("AsyncIterator["):
+        work = f"self._portal.iterate({node.name!r}, {call})"
+    elif isinstance(node, ast.AsyncFunctionDef):
+        work = f"self._portal.call({node.name!r}, {call})"
+    else:
+        work = call
+    lines = [head, f'        """{doc}"""']
+    if node.name in overloaded:
+        lines.append(f"        found: {returns} = {work}")
+        work = "found"
+    if returns.startswith("RunHandle["):
+        work = f"SyncRunHandle(self._portal, {work})"
+    lines.append(f"        {'' if plain == 'None' else 'return '}{work}")
+    return "\n".join(lines) + "\n"
+
+
+def sync_type(text: str) -> str:
+    for name, sync in CLASSES.items():
+        text = re.sub(rf"\b{name}\b", sync, text)
+    return text.replace("AsyncIterator[", "Iterator[")
+
+
+def arguments(given: ast.arguments) -> list[str]:
+    """Return the parameters as they are passed on."""
+    places = [a.arg for a in (*given.posonlyargs, *given.args)][1:]
+    rest = [f"*{given.vararg.arg}"] if given.vararg else []
+    return [*places, *rest, *(f"{a.arg}={a.arg}" for a in given.kwonlyargs)]
+
+
+def formatted(text: str) -> str:
+    ruff = str(Path(sys.executable).with_name("ruff"))
+    name = ["--stdin-filename", str(TARGET), "-"]
+    for command in (["check", "--fix-only", "--quiet", "--select", "I,UP,RUF"], ["format"]):
+        words = [ruff, *command, *name]
+        done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
+        text = done.stdout
+    return text
+
+
+def main(words: list[str]) -> int:
+    text = generate(SOURCE.read_text("utf-8"))
+    is_current = TARGET.exists() and TARGET.read_text("utf-8") == text
+    if is_current:
+        return 0
+    name = TARGET.relative_to(ROOT)
+    if "--check" in words:
+        print(f"{name} is out of date: run `make docs`", file=sys.stderr)
+        return 1
+    TARGET.write_text(text, encoding="utf-8")
+    print(f"wrote {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

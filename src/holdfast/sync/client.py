@@ -1,0 +1,178 @@
+"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
+
+The thread and its loop are in `portal.py`; what each method does is in `holdfast/client.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+from holdfast.app import App
+from holdfast.client import Client, Listing, RunHandle
+from holdfast.fronts.function.workflow import Bound, Workflow
+from holdfast.machine.signals import Signal
+from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels, Value
+from holdfast.model.run import Loaded, Run
+from holdfast.model.status import RunStatus
+from holdfast.sync.portal import Portal
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class SyncClient:
+    """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
+
+    def __init__(self, portal: Portal[Client]) -> None:
+        self._portal, self._inside = portal, portal.inside
+
+    @property
+    def app(self) -> App:
+        """The app it was opened by."""
+        return self._inside.app
+
+    def close(self) -> None:
+        """Stop the worker, close the store and end the thread."""
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(
+        self,
+        bound: Bound[R],
+        *,
+        id: str | None = None,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = NO_LABELS.attributes,
+    ) -> SyncRunHandle[R]:
+        """Start a run and return once it is stored.
+
+        The id is the idempotency key: the same id, workflow and input find the same run, with the
+        tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
+        other work, `InvalidName` if it cannot be an id, `InvalidTag` if one cannot be stored.
+        """
+        return SyncRunHandle(
+            self._portal,
+            self._portal.call(
+                "start", self._inside.start(bound, id=id, tags=tags, attributes=attributes)
+            ),
+        )
+
+    @overload
+    def get(self, id: str) -> SyncRunHandle[Any]: ...
+    @overload
+    def get(self, id: str, workflow: Workflow[..., R]) -> SyncRunHandle[R]: ...
+    def get(self, id: str, workflow: Workflow[..., Any] | None = None) -> SyncRunHandle[Any]:
+        """Return a handle on a run; give its workflow to have the result typed."""
+        found: RunHandle[Any] = cast("Any", self._inside).get(id, workflow)
+        return SyncRunHandle(self._portal, found)
+
+    def list(
+        self,
+        *,
+        status: RunStatus | Sequence[RunStatus] = (),
+        workflow: str = "",
+        filter: str = "",
+        limit: int = 20,
+        after: str | None = None,
+    ) -> Listing:
+        """Return one page of runs, newest first; `after` is the former page's `next`.
+
+        `filter` is in the filter language, such as `"tag:vip amount>10 since:1h"`; all that is
+        given must hold. Raises `InvalidFilter` or `InvalidCursor`.
+        """
+        return self._portal.call(
+            "list",
+            self._inside.list(
+                status=status, workflow=workflow, filter=filter, limit=limit, after=after
+            ),
+        )
+
+    def labels(self, *ids: str) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those of these runs that have some."""
+        return self._portal.call("labels", self._inside.labels(*ids))
+
+
+class SyncRunHandle(Generic[R_co]):
+    """One run, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._inside.id
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+
+    def result(self) -> R_co:
+        """Return what the workflow returned, when it has.
+
+        Raises `RunFailed`, or its subclass that says how else the run ended.
+        """
+        return self._portal.call("result", self._inside.result())
+
+    def describe(self) -> Run:
+        """Return the run's row: status, reason, times. Raises `RunNotFound`."""
+        return self._portal.call("describe", self._inside.describe())
+
+    def labels(self) -> Labels:
+        """Return the tags and attributes the run was started with."""
+        return self._portal.call("labels", self._inside.labels())
+
+    def history(self) -> Loaded:
+        """Return the run with its living events and unread messages. Raises `RunNotFound`."""
+        return self._portal.call("history", self._inside.history())
+
+    def events(self, *, after: int = 0) -> Iterator[Event]:
+        """Yield the run's events with a seq above `after` as they come, until it is closed."""
+        return self._portal.iterate("events", self._inside.events(after=after))
+
+    @overload
+    def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
+    @overload
+    def signal(self, signal: str, value: object, *, id: str | None = None) -> bool: ...
+    def signal(self, signal: Any, value: Any, *, id: str | None = None) -> bool:
+        """Send a signal and return once it is stored; tell whether it was new.
+
+        Give an `id` to make a repeat harmless. Raises `RunNotFound` or `RunClosed`.
+        """
+        found: bool = self._portal.call(
+            "signal", cast("Any", self._inside).signal(signal, value, id=id)
+        )
+        return found
+
+    def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
+
+        Raises `RunNotFound` or `RunClosed`.
+        """
+        return self._portal.call("cancel", self._inside.cancel(reason))
+
+    def terminate(self, reason: str = "") -> None:
+        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
+        self._portal.call("terminate", self._inside.terminate(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Have the run start no more steps; those that run finish and are recorded."""
+        self._portal.call("pause", self._inside.pause(reason))
+
+    def resume(self) -> None:
+        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
+        self._portal.call("resume", self._inside.resume())
+
+    def retry(self, reason: str = "") -> None:
+        """Let a failed, blocked or quarantined run try again from where it failed.
+
+        What it has recorded is not run again. Raises `IllegalMove`.
+        """
+        self._portal.call("retry", self._inside.retry(reason))

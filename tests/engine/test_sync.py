@@ -1,0 +1,337 @@
+"""The sync door: every public method, from plain code."""
+
+import asyncio
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+
+go = hf.Signal("go", str)
+app = hf.App("sync-tests")
+
+
+@app.workflow
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+@app.workflow
+async def waits() -> str:
+    return await hf.wait_for(go)
+
+
+@app.workflow
+async def fails() -> None:
+    raise ValueError("no luck")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'sync.db'}"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[hf.SyncClient]:
+    with app.open_sync(url) as opened:
+        yield opened
+    assert "holdfast-sync" not in [thread.name for thread in threading.enumerate()]
+
+
+# --- every method: one use of each, by name
+
+
+def use_start(client: hf.SyncClient) -> None:
+    run = client.start(greet.bind("ada"), id="a", tags=["vip"], attributes={"n": 1})
+    assert isinstance(run, hf.SyncRunHandle)
+    assert (run.id, run.result()) == ("a", "hello ada")
+    with pytest.raises(hf.RunConflict):
+        client.start(greet.bind("bob"), id="a")
+
+
+def use_get(client: hf.SyncClient) -> None:
+    client.start(greet.bind("ada"), id="a")
+    assert client.get("a").result() == client.get("a", greet).result() == "hello ada"
+    with pytest.raises(hf.RunNotFound):
+        client.get("nobody").describe()
+
+
+def use_list(client: hf.SyncClient) -> None:
+    for n in range(3):
+        client.start(greet.bind("ada"), id=f"r{n}")
+    page = client.list(workflow="greet", limit=2)
+    rest = client.list(workflow="greet", limit=2, after=page.next)
+    assert [run.id for run in (*page.runs, *rest.runs)] == ["r2", "r1", "r0"]
+
+
+def use_client_labels(client: hf.SyncClient) -> None:
+    client.start(greet.bind("ada"), id="a", tags=["vip"])
+    assert client.labels("a", "b") == {"a": hf.Labels(("vip",))}
+
+
+def use_result(client: hf.SyncClient) -> None:
+    with pytest.raises(hf.RunFailed, match="no luck"):
+        client.start(fails.bind()).result()
+
+
+def use_describe(client: hf.SyncClient) -> None:
+    assert client.start(waits.bind(), id="w").describe().workflow == "waits"
+
+
+def use_labels(client: hf.SyncClient) -> None:
+    assert client.start(waits.bind(), tags=["vip"]).labels() == hf.Labels(("vip",))
+
+
+def use_history(client: hf.SyncClient) -> None:
+    run = client.start(greet.bind("ada"))
+    run.result()
+    assert [event.kind for event in run.history().events] == ["run.started", "run.completed"]
+
+
+def use_events(client: hf.SyncClient) -> None:
+    run = client.start(waits.bind())
+    kinds: list[str] = []
+    for event in run.events():
+        kinds.append(event.kind)
+        if event.kind == "run.started":
+            run.signal(go, "now")
+    assert kinds == ["run.started", "signal.received", "run.completed"]
+    for event in run.events(after=1):
+        assert event.seq == 2
+        break  # leaving early is fine
+
+
+def use_signal(client: hf.SyncClient) -> None:
+    run = client.start(waits.bind())
+    assert run.signal(go, "now", id="s1")
+    assert run.result() == "now"
+
+
+def use_cancel(client: hf.SyncClient) -> None:
+    run = client.start(waits.bind())
+    assert run.cancel("enough")
+    with pytest.raises(hf.RunCancelled):
+        run.result()
+
+
+def use_terminate(client: hf.SyncClient) -> None:
+    run = client.start(waits.bind())
+    assert run.terminate("enough") is None  # type: ignore[func-returns-value]
+    with pytest.raises(hf.RunTerminated):
+        run.result()
+
+
+def until(run: hf.SyncRunHandle[Any], status: str) -> None:
+    for _ in range(2_000):
+        if run.describe().status == status:
+            return
+        threading.Event().wait(0.005)
+    raise TimeoutError(f"{run} is {run.describe().status}, not {status}")
+
+
+def use_pause(client: hf.SyncClient) -> None:
+    run = client.start(waits.bind())
+    run.pause("lunch")
+    until(run, "paused")
+
+
+def use_resume(client: hf.SyncClient) -> None:
+    use_pause(client)
+    run = client.get(client.list().runs[0].id)
+    run.resume()
+    run.signal(go, "now")
+    assert run.result() == "now"
+
+
+def use_retry(client: hf.SyncClient) -> None:
+    run = client.start(fails.bind())
+    until(run, "failed")
+    run.retry("mended")
+    assert "run.reopened" in [event.kind for event in run.events()]
+
+
+USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
+    (hf.Client, "start"): use_start,
+    (hf.Client, "get"): use_get,
+    (hf.Client, "list"): use_list,
+    (hf.Client, "labels"): use_client_labels,
+    (hf.RunHandle, "result"): use_result,
+    (hf.RunHandle, "describe"): use_describe,
+    (hf.RunHandle, "labels"): use_labels,
+    (hf.RunHandle, "history"): use_history,
+    (hf.RunHandle, "events"): use_events,
+    (hf.RunHandle, "signal"): use_signal,
+    (hf.RunHandle, "cancel"): use_cancel,
+    (hf.RunHandle, "terminate"): use_terminate,
+    (hf.RunHandle, "pause"): use_pause,
+    (hf.RunHandle, "resume"): use_resume,
+    (hf.RunHandle, "retry"): use_retry,
+}
+TWINS: dict[type, type] = {hf.Client: hf.SyncClient, hf.RunHandle: hf.SyncRunHandle}
+
+
+def methods(kind: type) -> set[tuple[type, str]]:
+    return {(kind, name) for name, _ in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")}  # fmt: skip
+
+
+def test_every_public_method_has_a_use_here() -> None:
+    assert methods(hf.Client) | methods(hf.RunHandle) == set(USES)
+
+
+@pytest.mark.parametrize("method", USES, ids=lambda pair: f"{pair[0].__name__}.{pair[1]}")
+def test_a_method_works_from_plain_code(client: hf.SyncClient, method: tuple[type, str]) -> None:
+    USES[method](client)
+
+
+@pytest.mark.parametrize("method", USES, ids=lambda pair: f"{pair[0].__name__}.{pair[1]}")
+def test_a_method_has_the_same_parameters_and_docstring(method: tuple[type, str]) -> None:
+    kind, name = method
+    ours, theirs = getattr(TWINS[kind], name), getattr(kind, name)
+    mine, other = inspect.signature(ours), inspect.signature(theirs)
+    assert mine.parameters == other.parameters
+    assert not inspect.iscoroutinefunction(ours)
+    assert ours.__doc__ == theirs.__doc__
+    returns = re.sub(r"\bRunHandle\b", "SyncRunHandle", str(other.return_annotation))
+    assert mine.return_annotation == returns.replace("AsyncIterator", "Iterator")
+
+
+# --- life and death
+
+
+async def test_inside_a_loop_it_is_refused(url: str) -> None:
+    with pytest.raises(hf.SyncInLoop, match="open_sync was called inside a running event loop"):
+        app.open_sync(url)
+    client = await asyncio.to_thread(app.open_sync, url)
+    with pytest.raises(hf.SyncInLoop, match="start was called"):
+        client.start(greet.bind("ada"))
+    run = await asyncio.to_thread(client.start, greet.bind("ada"))
+    assert await asyncio.to_thread(run.result) == "hello ada"
+    await asyncio.to_thread(client.close)
+
+
+async def test_a_notebook_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", asyncio)
+    with app.open_sync("memory://") as client:
+        assert client.start(greet.bind("ada")).result() == "hello ada"
+
+
+def test_after_close_it_says_so(url: str) -> None:
+    client = app.open_sync(url)
+    run = client.start(waits.bind())
+    client.close()
+    client.close()
+    with pytest.raises(hf.StoreUnavailable, match="This client is closed"):
+        run.describe()
+    with pytest.raises(hf.StoreUnavailable, match="This client is closed"):
+        next(run.events())
+
+
+def test_closing_frees_whoever_waits(url: str) -> None:
+    client = app.open_sync(url)
+    run = client.start(waits.bind())
+    heard: list[object] = []
+    is_waiting = threading.Event()
+
+    def wait() -> None:
+        try:
+            for event in run.events():
+                is_waiting.set()
+                heard.append(event.kind)
+        except hf.StoreUnavailable as error:
+            heard.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    is_waiting.wait(10)
+    client.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert heard[0] == "run.started"
+    assert "This client is closed" in str(heard[-1])
+
+
+def test_a_store_that_cannot_be_opened_is_told_and_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(hf.StoreError, match="does not exist"):
+        app.open_sync(f"sqlite:///{tmp_path / 'no' / 'such.db'}")
+    assert "holdfast-sync" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_many_threads_share_one_client(client: hf.SyncClient) -> None:
+    results: list[str] = []
+
+    def work(n: int) -> None:
+        results.append(client.start(greet.bind(str(n))).result())
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(results) == sorted(f"hello {n}" for n in range(8))
+
+
+def test_a_pure_client_works_beside_a_worker(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'two.db'}"
+    with app.open_sync(url), app.open_sync(url, worker=False) as client:
+        assert client.app is app
+        assert client.start(greet.bind("ada")).result() == "hello ada"
+
+
+SCRIPT = """
+import sys
+import holdfast as hf
+
+app = hf.App("script")
+go = hf.Signal("go", str)
+
+@app.workflow
+async def waits() -> str:
+    return await hf.wait_for(go)
+
+client = app.open_sync("sqlite:///script.db")
+run = client.start(waits.bind(), id="w")
+print("ready", flush=True)
+if "{mode}" == "wait":
+    try:
+        run.result()
+    except KeyboardInterrupt:
+        print("interrupted", run.describe().workflow, flush=True)
+"""
+
+
+def script(folder: Path, mode: str) -> subprocess.Popen[str]:
+    file = folder / "script.py"
+    file.write_text(SCRIPT.replace("{mode}", mode))
+    command = [sys.executable, "-W", "error", file.name]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_an_interrupt_ends_the_wait_and_nothing_else(tmp_path: Path) -> None:
+    process = script(tmp_path, "wait")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGINT)
+    told, errors = process.communicate(timeout=30)
+    assert (process.returncode, told, errors) == (0, "interrupted waits\n", "")
+
+
+def test_a_program_that_forgets_to_close_ends_and_loses_nothing(tmp_path: Path) -> None:
+    process = script(tmp_path, "leave")
+    told, errors = process.communicate(timeout=30)
+    assert (process.returncode, told, errors) == (0, "ready\n", "")
+    with app.open_sync(f"sqlite:///{tmp_path / 'script.db'}") as client:
+        run = client.get("w", waits)
+        run.signal(go, "now")
+        assert run.result() == "now"
