@@ -9,6 +9,7 @@ from unittest.mock import patch
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -44,6 +45,9 @@ class Wrapper:
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         return await self.inner.find(filter, page)
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        return await self.inner.logs(wanted)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 
@@ -38,7 +39,7 @@ class Journal(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """All rows of a store: runs by key, events with the superseded ones, messages, leases."""
+    """All rows of a store: events with the superseded ones, messages, leases, what was said."""
 
     now: int
     runs: tuple[Run, ...] = ()
@@ -47,3 +48,5 @@ class Dump(NamedTuple):
     workers: Mapping[str, int] = {}
     """When the lease of each worker ends."""
     journal: Journal = Journal()
+    progress: Mapping[RunKey, tuple[Progress, ...]] = {}
+    logs: Mapping[RunKey, tuple[LogLine, ...]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 
@@ -42,11 +43,17 @@ class Store(Protocol):
         ...
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
-        """Return the run, its living events with a seq above `after`, and its unread messages."""
+        """Return the run, its living events with a seq above `after`, its unread messages, and the
+        last heartbeats of its open steps.
+        """
         ...
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
+        ...
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log, oldest first; none if there is no such run."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
@@ -38,6 +39,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
     "load": ("before", "after", "away"),
     "find": ("before", "after", "away"),
+    "logs": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -127,6 +129,10 @@ class CrashStore:
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Read rows."""
         return await self._call("find", lambda: self._inner.find(filter, page))
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Read log lines."""
+        return await self._call("logs", lambda: self._inner.logs(wanted), wanted.run)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

@@ -8,9 +8,16 @@ from typing import Any
 import click
 
 from holdfast.cli import options
-from holdfast.cli.documents import compact, event_document, fields_of, run_document, say_json
+from holdfast.cli.documents import (
+    compact,
+    event_document,
+    fields_of,
+    progress_document,
+    run_document,
+    say_json,
+)
 from holdfast.cli.door import Door, found
-from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.drawing import header, next_commands, said
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
@@ -41,7 +48,8 @@ def command(door: Door, run: str, as_json: bool) -> None:
     loaded, now = door.enter(read)
     if as_json:
         history = [event_document(event) for event in loaded.events]
-        say_json({**run_document(loaded.run), "history": history})
+        progress = [progress_document(beat) for beat in loaded.progress]
+        say_json({**run_document(loaded.run), "progress": progress, "history": history})
     elif STDOUT.is_person:
         _say(loaded, now)
     else:
@@ -86,6 +94,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     if loaded.mail:
         names = ", ".join(clean(message.name or message.kind) for message in loaded.mail)
         facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
+    facts += [("progress", said(beat, now)) for beat in loaded.progress]
     if events and events[0].kind == "run.started":
         facts.append(("input", clean(compact(events[0].payload))))
     if events and events[-1].kind == "run.completed":

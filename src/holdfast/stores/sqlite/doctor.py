@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
@@ -28,10 +29,19 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
             events.setdefault((ns, run), []).append(Event._make(row))
         for ns, run, *row in connection.execute(SQL.dump_inbox):
             inbox.setdefault((ns, run), []).append(Message._make(row))
+        beats: dict[RunKey, list[Progress]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_progress):
+            beats.setdefault((ns, run), []).append(Progress._make(row))
+        lines: dict[RunKey, list[LogLine]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_lines):
+            lines.setdefault((ns, run), []).append(LogLine._make(row))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
-    return Dump(now, runs, _frozen(events), _frozen(inbox), workers)
+    return Dump(
+        now, runs, _frozen(events), _frozen(inbox), workers,
+        progress=_frozen(beats), logs=_frozen(lines),
+    )  # fmt: skip
 
 
 def buckets(connection: sqlite3.Connection, now: int) -> dict[RunKey, tuple[str, ...]]:
