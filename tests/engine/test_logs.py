@@ -259,6 +259,7 @@ async def test_no_record_can_hurt_a_step(
         hf.log.info("a\0b \ud800")
         hf.log.info("%d", "no number")
         hf.log.info("wide", extra={"it": "x" * MAX_LINE})
+        hf.log.log(10**30, "grave")
         return 1
 
     @app.workflow
@@ -268,10 +269,28 @@ async def test_no_record_can_hurt_a_step(
     async with place.open(app) as client:
         run = await client.start(flow.bind())
         assert await within(run.result()) == 1
-        long, odd, wide = await lines_of(run)
+        long, odd, wide, grave = await lines_of(run)
         assert long.message.endswith("x… and 5 characters more")
         assert odd.message == "a\\0b \\ud800"
         assert (wide.message, wide.fields) == ("wide", None)
+        assert (grave.message, grave.level) == ("grave", 1_000)
+
+
+async def test_a_body_that_is_taken_apart_says_nothing(
+    place: Place, app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.workflow
+    async def flow() -> None:
+        try:
+            await hf.wait_for(go)
+        finally:
+            hf.log.info("clean-up")
+
+    async with place.open(app, machines=0) as client:
+        run = await client.start(flow.bind())
+        await until_waiting(run)
+        assert await said(run) == []
+    assert "clean-up" not in caplog.text
 
 
 async def test_a_run_that_is_not_there_has_no_log(place: Place, app: hf.App) -> None:

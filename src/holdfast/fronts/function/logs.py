@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.context import CURRENT
-from holdfast.machine import current
+from holdfast.machine import Machine, current
 from holdfast.model.annotations import MAX_LINE, LogLine
 
 log = logging.getLogger("holdfast.log")
 """A logger for steps and bodies. In a replay it is silent: what was said once is not said again."""
 
 STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-KEPT = "_holdfast_kept"
+MAX_LEVEL = 1_000
 
 
 class Keeper(logging.Handler):
     """Takes records of steps and bodies to the log of their run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = threading.local()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one record, once, whichever loggers it passes. Never raises."""
@@ -34,10 +39,9 @@ class Keeper(logging.Handler):
         machine = current() if attempt is None else None
         if machine is None and attempt is None:
             return
-        if record.__dict__.get(KEPT) or (machine is not None and machine.lines.is_quiet):
+        if self._was_here(record) or (machine is not None and _is_quiet(machine)):
             return
         try:
-            record.__dict__[KEPT] = True
             line = _line_of(record)
             if attempt is not None:
                 attempt.say(line)
@@ -46,16 +50,27 @@ class Keeper(logging.Handler):
         except Exception:
             self.handleError(record)
 
+    def _was_here(self, record: logging.LogRecord) -> bool:
+        """Tell whether this record came by from another logger. A mark on it would be seen."""
+        before, this = getattr(self._seen, "last", None), (id(record), record.created)
+        self._seen.last = this
+        return before == this
+
+
+def _is_quiet(machine: Machine) -> bool:
+    """Tell whether the body only repeats itself, or is being taken apart."""
+    return machine.lines.is_quiet or machine.loop.dead
+
 
 def _line_of(record: logging.LogRecord) -> LogLine:
     message = record.getMessage()
     if record.exc_info:
         message += "\n" + logging.Formatter().formatException(record.exc_info)
-    extra = {k: v for k, v in record.__dict__.items() if k not in STANDARD and k != KEPT}
+    extra = {k: v for k, v in record.__dict__.items() if k not in STANDARD}
     fields = json.dumps(extra, default=repr, skipkeys=True) if extra else ""
     return LogLine(
         0,
-        record.levelno,
+        min(max(record.levelno, 0), MAX_LEVEL),
         _text(record.name),
         _text(message),
         # Half a JSON object is none: too many fields are left out as a whole.
@@ -73,7 +88,7 @@ def _text(text: str) -> str:
 def is_heard(record: logging.LogRecord) -> bool:
     """Tell whether a record is new, and not that of a turn that is replayed."""
     machine = current()
-    return machine is None or not machine.lines.is_quiet
+    return machine is None or not _is_quiet(machine)
 
 
 KEEPER = Keeper()
