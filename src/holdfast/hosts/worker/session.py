@@ -111,8 +111,7 @@ class Session:
 
     def notes(self) -> Notebook:
         """Return where things that are said go; most runs say nothing and have none."""
-        if self.notebook is None:
-            self.notebook = Notebook(self, self._worker.scribe)
+        self.notebook = self.notebook or Notebook(self, self._worker.scribe)
         return self.notebook
 
     def poke(self) -> None:
