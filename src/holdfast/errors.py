@@ -27,6 +27,7 @@ HoldfastError
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
 ├── Undecodable              HF503  a stored payload cannot be read
+├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   ├── OutcomeUnknown       HF603  the write may or may not have happened
@@ -321,8 +322,9 @@ class ReplayMismatch(HoldfastError):
         at = f" at {source}" if source else ""
         super().__init__(
             f"Event {seq} is {recorded}, and the code now {asked}{at}. "
-            f"Restore the former code and `holdfast runs retry` the run; give the changed "
-            f"workflow a new name for runs to come."
+            f'Restore the step, put the change under `if hf.patched("..."):`, or register the '
+            f'changed workflow beside the former one with version="..."; then '
+            f"`holdfast runs retry` the run."
         )
 
 
@@ -349,6 +351,25 @@ class Undecodable(HoldfastError):
         super().__init__(
             f"Event {seq} ({what}) cannot be read: {problem}. Restore the former annotation "
             f"or give the new field a default; then `holdfast runs retry` the run."
+        )
+
+
+class UnsupportedVersion(HoldfastError):
+    """The run follows a version of a change that the code does not know."""
+
+    code = "HF505"
+
+    def __init__(
+        self, *, change: str, version: int, minimum: int, maximum: int, source: str = ""
+    ) -> None:
+        self.change, self.version, self.source = change, version, source
+        self.minimum, self.maximum = minimum, maximum
+        at = f" at {source}" if source else ""
+        known = f"only version {minimum}" if minimum == maximum else f"{minimum} to {maximum}"
+        super().__init__(
+            f"The run follows version {version} of change {change!r}, and the code knows "
+            f"{known}{at}. Restore the code of version {version}, or widen "
+            f"hf.get_version({change!r}, ...) to it; then `holdfast runs retry` the run."
         )
 
 

@@ -17,8 +17,8 @@ InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooL
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
 TooManyAsks
-UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
-idempotency_key now random sleep uuid wait wait_for
+UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
+cancelled deprecate_patch get_version idempotency_key now patched random sleep uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -16,7 +16,7 @@ code where its steps are plain calls.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from holdfast.errors import (
     TooManyAsks,
     Undecodable,
 )
+from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
@@ -85,8 +86,9 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "loop",
-                 "now", "ns", "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
+                 "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
+                 "loop", "notes", "now", "ns", "past", "refusal", "run", "seq", "signature",
+                 "unawaited", "warnings")  # fmt: skip
 
     def __init__(self, body: Body, signature: Signature, *, ns: str, run: str) -> None:
         self.body, self.signature = body, signature
@@ -102,6 +104,11 @@ class Machine:
         self._dropped: list[str] = []
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
+        self.changes: Changes | None = None
+        self.notes: tuple[Event, ...] = ()
+        self.past: Sequence[Event] | None = None
+        self.generation = 1
+        self.refusal: HoldfastError | None = None
         self._was_cancelled = False
         self._is_inside = False
         self._ahead: Iterator[Event] = NOTHING_AHEAD
@@ -112,8 +119,9 @@ class Machine:
     def feed(self, event: Event, value: object = MISSING) -> None:
         """Let the body see `event` and run until nothing in it is ready.
 
-        `value` is the decoded result of a step, when the host has it already. Marks and notes only
-        move `seq`. Raises `ReplayMismatch` or `Undecodable`; close the machine then.
+        `value` is the decoded result of a step, when the host has it already. Marks only move
+        `seq`; a note is compared with what the body said. Raises `ReplayMismatch`, `Undecodable`
+        or what the body may not go on with; close the machine then.
         """
         self.seq = event.seq
         take = self._TAKERS.get(event.kind)
@@ -122,8 +130,13 @@ class Machine:
         self.now = event.at
         take(self, event, value)
 
-    def feed_all(self, events: Iterable[Event], generation: int = 1) -> tuple[int, ...]:
+    def feed_all(
+        self, events: Sequence[Event], generation: int = 1, *, is_new: bool = False
+    ) -> tuple[int, ...]:
         """Feed a stored history: the same as feeding its events one by one, and faster.
+
+        `is_new` says that no body has ever been fed these events, so that nothing was asked for
+        in their turns yet: such a body takes up every change of the code.
 
         Answers of an earlier generation that the body does not wait for are left out: it came to
         them by way of a failure that no longer counts. Their seqs are returned.
@@ -132,6 +145,7 @@ class Machine:
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
         self._ahead = iter(events)
+        self.generation, self.past = generation, None if is_new else events
         left_out: list[int] = []
         try:
             with self.entered():
@@ -143,7 +157,7 @@ class Machine:
                     else:
                         self.feed(event)
         finally:
-            self._ahead, self._next = NOTHING_AHEAD, None
+            self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
         return tuple(left_out)
 
     @contextmanager
@@ -192,7 +206,8 @@ class Machine:
         timers = tuple((timer.key, timer.due) for timer in self.loop.timers)
         failed = ended.failure.type if ended and ended.failure else ""
         end = ended and (ended.status, ended.payload, failed, ended.leftovers)
-        return (asks, timers, self.awaited_signals(), end)
+        changes = self.changes.told() if self.changes else ()
+        return (asks, timers, self.awaited_signals(), end, changes)
 
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
@@ -322,6 +337,9 @@ class Machine:
         self.loop.main.cancel()
         self._spin()
 
+    def _hear(self, event: Event, _: object) -> None:
+        changes_of(self).compare(event)
+
     def _close_child(self, event: Event, _: object) -> None:
         raise self._mismatch(f"the end of child {event.key}")
 
@@ -400,6 +418,8 @@ class Machine:
     def _run(self) -> None:
         loop = self.loop
         loop.drain()
+        if self.refusal is not None:
+            raise self.refusal  # whatever the body made of it
         main = loop.main
         if main is not None and main.done() and self.ended is None:
             ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)
@@ -442,4 +462,5 @@ class Machine:
         "signal.received": _receive,
         "cancel.requested": _cancel,
         "child.closed": _close_child,
+        "note.patched": _hear,
     }

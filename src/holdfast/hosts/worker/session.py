@@ -148,6 +148,8 @@ class Session:
         draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, []
         mail, self._mail = self._mail, ()
+        if self.machine.notes:
+            self._note(draft)
         try:
             turn = self._feed(draft, results, mail)
         except HoldfastError as error:
@@ -206,6 +208,8 @@ class Session:
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
         self.machine.feed(event)
+        if self.machine.notes:
+            self._note(draft)
 
     def _feed_result(self, draft: Draft, result: Result) -> None:
         key = result.ask.key
@@ -216,6 +220,8 @@ class Session:
             self.machine.feed(
                 draft.add_answer(result.ask, result.payload, result.took), result.value
             )
+            if self.machine.notes:
+                self._note(draft)
             return
         decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
         if decided.retrying is None:
@@ -223,11 +229,21 @@ class Session:
         else:
             self._retries[key] = decided.retrying
         self.machine.feed(draft.add(decided.event))
+        if self.machine.notes:
+            self._note(draft)
 
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
         while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
             machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+            if machine.notes:
+                self._note(draft)
+
+    def _note(self, draft: Draft) -> None:
+        """Record what the body said on the event it was just fed."""
+        notes, self.machine.notes = self.machine.notes, ()
+        for note in notes:
+            self.machine.feed(draft.add(note))
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
@@ -366,7 +382,9 @@ class Session:
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
-        left_out = machine.feed_all(events, self.run.generation)
+        # Under the first epoch nobody held the run before: its start is seen for the first time.
+        is_new = self.run.seq == self.run.epoch == 1
+        left_out = machine.feed_all(events, self.run.generation, is_new=is_new)
         folded = replay.fold(events, self.run.generation)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
