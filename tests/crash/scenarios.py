@@ -82,6 +82,7 @@ def tokens_are_used_as_recorded(world: World) -> list[str]:
 
 @app.workflow
 async def changing() -> int:
+    assert hf.get_version("old path gone", 1, 2) == 2
     await use("new" if hf.patched("early") else "former")
     return await work(1 if hf.get_version("late", 0, 2) == 2 else 2)
 

@@ -296,6 +296,31 @@ def test_a_version_the_code_does_not_know_is_refused_whatever_the_body_catches(
         assert "test_changes.py:" in error.source
 
 
+def test_a_lost_first_turn_does_not_make_a_new_run_follow_code_that_is_gone() -> None:
+    """Its worker died before the note was stored: nothing is recorded that could differ."""
+
+    async def body() -> int:
+        version = get_version("x", 1, 2)
+        await work()
+        return version
+
+    start = lived(body, 1)
+    marks = [Event("run.blocked", start[0].at, seq=2), Event("run.resumed", start[0].at, seq=3)]
+    for history in (start, [*start, *marks]):
+        driver = continued(body, history)
+        (note,) = driver.machine.notes
+        assert note.asked_seq == 1
+        driver.machine.notes = ()
+        driver.history.append(note._replace(seq=len(history) + 1))
+        driver.machine.feed(driver.history[-1])
+        driver.finish()
+        assert driver.result == 2
+        driver.machine.close()
+    shown = Event("step.started", start[0].at, "work#1", b'{"attempt":1}', seq=2)
+    with pytest.raises(UnsupportedVersion):
+        continued(body, [*start, shown])
+
+
 def test_a_note_from_before_a_retry_need_not_be_asked_for_and_still_counts() -> None:
     history = lived(after, 3)
     reopened = [*history, Event("run.reopened", history[-1].at, seq=4, generation=2)]

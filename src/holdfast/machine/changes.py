@@ -42,13 +42,13 @@ class Changes:
         self._noted: dict[str, int] = {}
         self._ahead: dict[str, Event] | None = None
 
-    def version(self, change: str, newest: int) -> int:
+    def version(self, change: str, newest: int, oldest: int = 0) -> int:
         """Return the version the run follows, taking up `newest` in a new turn."""
         known = self._versions.get(change)
         if known is None:
             known = self._recorded(change)
             if known is None:
-                known = 0 if self._machine.past is not None else self._take_up(change, newest)
+                known = self._take_up(change, newest) if self._is_free(oldest) else 0
             self._versions[change] = known
         return known
 
@@ -62,15 +62,15 @@ class Changes:
 
     def supported(self, change: str, minimum: int, maximum: int) -> int:
         """Return the version the run follows, if it is in the range."""
-        version = self.version(change, maximum)
+        version = self.version(change, maximum, minimum)
         if minimum <= version <= maximum:
             return version
         machine = self._machine
-        machine.refusal = UnsupportedVersion(
+        machine.violation = UnsupportedVersion(
             change=change, version=version, minimum=minimum, maximum=maximum,
             source=machine.source(),
         )  # fmt: skip
-        raise machine.refusal
+        raise machine.violation
 
     def compare(self, note: Event) -> None:
         """Hold what the body said in this turn against the recorded note."""
@@ -104,6 +104,17 @@ class Changes:
             self._ahead = {note.key: note for note in machine.past if note.kind == "note.patched"}
         note = self._ahead.get(change)
         return _read(note)[0] if note is not None and note.asked_seq <= machine.seq else None
+
+    def _is_free(self, oldest: int) -> bool:
+        """Tell whether the run may take up a change in this turn.
+
+        Also in the replayed first turn of a run, if the code from before is gone: whoever held it
+        left nothing behind that could differ, and its worker may have died before the note.
+        """
+        past = self._machine.past
+        if past is None:
+            return True
+        return oldest > 0 and all(event.kind.startswith("run.") for event in past)
 
     def _take_up(self, change: str, version: int, *, deprecated: bool = False) -> int:
         machine = self._machine

@@ -87,8 +87,8 @@ class Machine:
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
                  "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
-                 "loop", "notes", "now", "ns", "past", "refusal", "run", "seq", "signature",
-                 "unawaited", "warnings")  # fmt: skip
+                 "loop", "notes", "now", "ns", "past", "run", "seq", "signature", "unawaited",
+                 "violation", "warnings")  # fmt: skip
 
     def __init__(self, body: Body, signature: Signature, *, ns: str, run: str) -> None:
         self.body, self.signature = body, signature
@@ -108,7 +108,7 @@ class Machine:
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
         self.generation = 1
-        self.refusal: HoldfastError | None = None
+        self.violation: HoldfastError | None = None
         self._was_cancelled = False
         self._is_inside = False
         self._ahead: Iterator[Event] = NOTHING_AHEAD
@@ -219,6 +219,7 @@ class Machine:
             loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
+        self.violation = self.changes = None  # their frames and their machine
 
     # --- what a body does with it
 
@@ -418,8 +419,8 @@ class Machine:
     def _run(self) -> None:
         loop = self.loop
         loop.drain()
-        if self.refusal is not None:
-            raise self.refusal  # whatever the body made of it
+        if self.violation is not None:
+            raise self.violation  # whatever the body caught
         main = loop.main
         if main is not None and main.done() and self.ended is None:
             ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)
