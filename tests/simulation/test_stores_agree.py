@@ -38,6 +38,7 @@ EXPECTED = {
     "retire": {"True", "False"},
     "prune": {"some", "none"},
     "claim": {"some", "none"},
+    "define": {"none"},
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.kernel import (
     cancel,
     commit,
+    define,
     pause,
     prune,
     quarantine,
@@ -50,6 +51,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.RetireWorker: Rule(retire.decide, retire.read),
     commands.QuarantineRun: Rule(quarantine.decide, quarantine.read),
     commands.PruneRuns: Rule(prune.decide, prune.read),
+    commands.DefineWorkflow: Rule(define.decide, define.read),
 }
 
 

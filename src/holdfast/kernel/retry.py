@@ -9,6 +9,8 @@ of the code the run follows stays too: answers that are kept were computed with 
 
 from __future__ import annotations
 
+import json
+
 from holdfast.kernel.refusal import illegal
 from holdfast.model.commands import RetryRun
 from holdfast.model.events import CLASS_OF, Event
@@ -31,7 +33,11 @@ def decide(command: RetryRun) -> Move:
         run=command.run,
         origins=(REOPENED if reopens else RESUMED),
         status="pending",
-        event=Event("run.reopened" if reopens else "run.resumed", command.at),
+        event=Event(
+            "run.reopened" if reopens else "run.resumed",
+            command.at,
+            payload=json.dumps({"reason": command.reason}).encode() if command.reason else None,
+        ),
         wake_at=command.at,
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),

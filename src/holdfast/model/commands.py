@@ -23,6 +23,8 @@ class StartRun(NamedTuple):
     at: int
     wake_at: int = 0
     owner: str | None = None
+    shape: bytes | None = None
+    """What the code looked like that started it: kept as the digest of the first event."""
 
 
 class SignalRun(NamedTuple):
@@ -81,6 +83,7 @@ class RetryRun(NamedTuple):
     status: RunStatus
     history: tuple[Event, ...]
     at: int
+    reason: str = ""
 
 
 class ClaimRuns(NamedTuple):
@@ -150,6 +153,15 @@ class QuarantineRun(NamedTuple):
     reason: str
 
 
+class DefineWorkflow(NamedTuple):
+    """Remember the shape of a workflow's code."""
+
+    ns: str
+    workflow: str
+    version: str
+    shape: bytes
+
+
 class PruneRuns(NamedTuple):
     """Forget closed runs, oldest first."""
 
@@ -160,5 +172,5 @@ class PruneRuns(NamedTuple):
 
 Command = (
     StartRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun | CommitTurn
-    | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
+    | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 
@@ -47,3 +48,4 @@ class Dump(NamedTuple):
     workers: Mapping[str, int] = {}
     """When the lease of each worker ends."""
     journal: Journal = Journal()
+    definitions: tuple[Definition, ...] = ()

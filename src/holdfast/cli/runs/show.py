@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from holdfast.cli import options
+from holdfast.cli.code import code_of, definitions_of
 from holdfast.cli.documents import compact, event_document, fields_of, run_document, say_json
-from holdfast.cli.door import Door, found
+from holdfast.cli.door import Door, found, sqlite_in
 from holdfast.cli.drawing import header, next_commands
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
@@ -35,15 +36,17 @@ COLUMNS = (
 def command(door: Door, run: str, as_json: bool) -> None:
     """Show a run and every event of it."""
 
-    async def read(engine: Any) -> tuple[Loaded, int]:
-        return await engine.load(await found(engine, run)), engine.store.now()
+    async def read(engine: Any) -> tuple[Loaded, int, str]:
+        loaded = await engine.load(await found(engine, run))
+        code = code_of(loaded, definitions_of(sqlite_in(engine).path, loaded.run))
+        return loaded, engine.store.now(), code
 
-    loaded, now = door.enter(read)
+    loaded, now, code = door.enter(read)
     if as_json:
         history = [event_document(event) for event in loaded.events]
         say_json({**run_document(loaded.run), "history": history})
     elif STDOUT.is_person:
-        _say(loaded, now)
+        _say(loaded, now, code)
     else:
         say_lines(loaded.events)
 
@@ -55,10 +58,11 @@ def say_lines(events: Sequence[Event]) -> None:
         STDOUT.say(fields(*line))
 
 
-def _say(loaded: Loaded, now: int) -> None:
+def _say(loaded: Loaded, now: int, code: str) -> None:
     run, events = loaded.run, loaded.events
     STDOUT.say(header(run, events, now))
-    for name, text in _facts(loaded, now):
+    facts = [*_facts(loaded, now), *([("code", code)] if code else [])]
+    for name, text in facts:
         STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
     STDOUT.say()
     for line in table(COLUMNS, [_cells(event, run) for event in events]):
@@ -113,6 +117,8 @@ def what(event: Event) -> str:
         return f"signal {clean(signal_in(event))}"
     if event.kind == "cancel.requested":
         return "cancel requested"
+    if event.kind == "note.patched":
+        return f"change {key}"
     if key:
         return key
     return event.kind.partition(".")[2].replace("_", " ")
@@ -123,6 +129,8 @@ def detail(event: Event) -> str:
     if event.kind == "timer.fired":
         return f"was due at {clock(int(event.payload or 0))}"
     value = fields_of(event.payload)
+    if event.kind == "note.patched":
+        return f"version {value.get('version', 1)}"
     if event.kind == "step.retrying":
         again = span(int(value.get("retry_at", event.at)) - event.at)
         return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from holdfast.cli import options
+from holdfast.cli.code import definitions_of, versions_of
 from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, sqlite_in
 from holdfast.cli.drawing import header, next_commands
@@ -18,6 +19,7 @@ from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.cli.workers import WorkerRow, workers_of
 from holdfast.model.buckets import bucket_of
+from holdfast.model.definitions import Definition, shown
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 
 Next = tuple[str, str]
@@ -30,6 +32,7 @@ class Case(NamedTuple):
     workers: tuple[WorkerRow, ...]
     now: int
     url: str
+    definitions: tuple[Definition, ...]
 
     @property
     def run(self) -> Run:
@@ -68,7 +71,9 @@ def command(door: Door, run: str, as_json: bool) -> None:
 
     async def read(engine: Any) -> Case:
         loaded = await engine.load(await found(engine, run))
-        return Case(loaded, tuple(workers_of(sqlite_in(engine))), engine.store.now(), door.url)
+        store = sqlite_in(engine)
+        known = definitions_of(store.path, loaded.run)
+        return Case(loaded, tuple(workers_of(store)), store.now(), door.url, known)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
@@ -116,10 +121,16 @@ def _claimable(case: Case) -> Told:
         sentences.append("No worker is listening on this store.")
         return Told(sentences, [case.work])
     if since > 3 * SECOND:
+        version = f" version {clean(case.run.version)!r}" if case.run.version else ""
         sentences.append(
             f"{count(len(case.listening), 'worker')} listening; perhaps none knows workflow "
-            f"{clean(case.run.workflow)!r}, or all are full."
+            f"{clean(case.run.workflow)!r}{version}, or all are full."
         )
+        if case.run.version:
+            sentences.append(
+                f"A run stays with the version it was started on. Versions seen here, the latest "
+                f"first: {versions_of(case.definitions)}."
+            )
         return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
     return Told(sentences, [case.watch])
 
@@ -177,6 +188,11 @@ def _paused(case: Case) -> Told:
 
 def _blocked(case: Case) -> Told:
     sentences = [f"It is blocked: {clean(case.run.reason)}", "Nothing is lost; nothing more runs."]
+    blocks = [event for event in case.loaded.events if event.kind == "run.blocked"]
+    if blocks and blocks[-1].digest:
+        started, found = case.loaded.events[0].digest, blocks[-1].digest
+        sentences.append(f"It was started on shape {shown(started)}, this code is {shown(found)}.")
+        sentences.append("A worker with other code tries it again by itself, once.")
     return Told(sentences, next_commands(case.run))
 
 

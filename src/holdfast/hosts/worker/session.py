@@ -153,7 +153,7 @@ class Session:
         try:
             turn = self._feed(draft, results, mail)
         except HoldfastError as error:
-            draft.block(error, mail)
+            draft.block(error, mail, self._worker.workflow_of(self.run).shape)
             turn = Turn()
         self._conclude(draft, turn)
         if draft.has_changes:
@@ -377,7 +377,7 @@ class Session:
         """Set the run aside with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp())
-        draft.block(error, mail)
+        draft.block(error, mail, self._worker.workflow_of(self.run).shape)
         await self._commit(draft, Turn(), [])
 
     def _replay(self, events: tuple[Event, ...]) -> None:

@@ -97,8 +97,8 @@ class Draft:
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
-    def block(self, error: HoldfastError, mail: tuple[Message, ...]) -> None:
-        """Set the run aside until its code or data is mended.
+    def block(self, error: HoldfastError, mail: tuple[Message, ...], shape: bytes) -> None:
+        """Set the run aside until its code, which has this shape, or its data is mended.
 
         Of this turn only the messages count: they are always accepted.
         """
@@ -108,7 +108,7 @@ class Draft:
             self.add_message(message)
         failure = failure_of(error)
         self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
-        self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
+        self.add(Event("run.blocked", self.at, payload=encode_failure(failure), digest=shape))
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
         """Let the run wait without a worker, unless a message has come meanwhile."""

@@ -6,8 +6,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from holdfast.errors import StoreError
+from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
+from holdfast.model.writes import Define
 
 RunKey = tuple[str, str]
 
@@ -20,6 +22,7 @@ class Tables:
         self.events: dict[RunKey, list[Event]] = {}
         self.inbox: dict[RunKey, dict[str, Message]] = {}
         self.workers: dict[str, int] = {}
+        self.definitions: dict[Define, Definition] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -82,6 +85,15 @@ class Tables:
             self._undo.append(lambda: inbox.pop(message.id))
         else:
             self._undo.append(lambda: inbox.__setitem__(message.id, before))
+
+    def put_definition(self, key: Define, definition: Definition) -> None:
+        """Keep a definition, or replace what is known of it."""
+        before = self.definitions.get(key)
+        self.definitions[key] = definition
+        if before is None:
+            self._undo.append(lambda: self.definitions.pop(key))
+        else:
+            self._undo.append(lambda: self.definitions.__setitem__(key, before))
 
     def put_worker(self, worker: str, lease_until: int) -> None:
         """Begin or extend a lease; a renewal that comes late never shortens it."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.model.definitions import Definition
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
     Create,
+    Define,
     Move,
     Outcome,
     Prune,
@@ -168,6 +170,13 @@ def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
     return Outcome(True, total=len(old[: write.limit]))
 
 
+def _define(tables: Tables, write: Define, now: int) -> Outcome:
+    before = tables.definitions.get(write)
+    first_at, last_at = (now, now) if before is None else (before.first_at, before.last_at)
+    tables.put_definition(write, Definition(*write, first_at, max(last_at, now)))
+    return Outcome(True)
+
+
 _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Create: _create,
     Advance: _advance,
@@ -177,4 +186,5 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Reap: _reap,
     Retire: _retire,
     Prune: _prune,
+    Define: _define,
 }

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
@@ -28,10 +29,11 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
             events.setdefault((ns, run), []).append(Event._make(row))
         for ns, run, *row in connection.execute(SQL.dump_inbox):
             inbox.setdefault((ns, run), []).append(Message._make(row))
+        defined = tuple(map(Definition._make, connection.execute(SQL.dump_definitions)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
-    return Dump(now, runs, _frozen(events), _frozen(inbox), workers)
+    return Dump(now, runs, _frozen(events), _frozen(inbox), workers, definitions=defined)
 
 
 def buckets(connection: sqlite3.Connection, now: int) -> dict[RunKey, tuple[str, ...]]:

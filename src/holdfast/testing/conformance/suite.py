@@ -10,8 +10,8 @@ from holdfast.testing.conformance.harness import Capability, Harness, Make, need
 from holdfast.testing.invariants import check
 
 TOPICS = (
-    "starts", "messages", "cancels", "commits", "batches", "claims", "leases", "queries", "moves",
-    "retries", "retention", "isolation", "notices", "durability", "sharing",
+    "starts", "messages", "cancels", "commits", "batches", "claims", "versions", "leases",
+    "queries", "moves", "retries", "retention", "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 
 
