@@ -116,23 +116,28 @@ def _messages(case: Case) -> list[str]:
 def _claimable(case: Case) -> Told:
     since = case.now - (case.run.wake_at or case.now)
     waited = f", and has been for {span(since)}" if since > SECOND else ""
-    sentences = [f"It is ready: a worker may take it now{waited}."]
+    sentences = [f"It is ready: a worker may take it now{waited}.", *_pinned(case)]
     if not case.listening:
         sentences.append("No worker is listening on this store.")
         return Told(sentences, [case.work])
     if since > 3 * SECOND:
-        version = f" version {clean(case.run.version)!r}" if case.run.version else ""
         sentences.append(
             f"{count(len(case.listening), 'worker')} listening; perhaps none knows workflow "
-            f"{clean(case.run.workflow)!r}{version}, or all are full."
+            f"{clean(case.run.workflow)!r}, or all are full."
         )
-        if case.run.version:
-            sentences.append(
-                f"A run stays with the version it was started on. Versions seen here, the latest "
-                f"first: {versions_of(case.definitions)}."
-            )
         return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
     return Told(sentences, [case.watch])
+
+
+def _pinned(case: Case) -> list[str]:
+    """Say which version a worker must have, and which there were."""
+    if not case.run.version:
+        return []
+    seen = versions_of(case.definitions)
+    return [
+        f"It was started on version {clean(case.run.version)!r} and stays with it.",
+        *([f"Versions seen on this store, the latest first: {seen}."] if seen else []),
+    ]
 
 
 def _leased(case: Case) -> Told:

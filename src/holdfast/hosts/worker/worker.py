@@ -215,6 +215,7 @@ class Worker:
         workflows = {self.workflow_of(run) for run in runs} - self._defined
         if not workflows:
             return
+        await asyncio.sleep(0)  # the runs begin first: a shape is read from the source
         listed = sorted((each.name, each.version, each.shape) for each in workflows)
         commands = [DefineWorkflow(self.app.namespace, *each) for each in listed]
         await self.store.write([dispatch.decide(command) for command in commands])
