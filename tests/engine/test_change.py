@@ -209,10 +209,40 @@ async def test_an_unknown_version_blocks_the_run_until_the_code_is_back(place: P
         run = client.get("order")
         await run.signal(go, 1)
         row = await status_of(run, "blocked")
-        assert "HF505: The run follows version 0 of change 'price'" in row.reason
+        assert row.reason.startswith("version: The run follows version 0 of change 'price'")
+        assert row.reason.endswith("[HF505]")
     async with place.open(Release(former, calls).app, worker=False) as client:
         await client.get("order").retry()
     assert await finish(place, of_version(0, 2), calls) == 0
+    assert calls == ["charge"]
+
+
+async def test_a_turn_that_broke_the_guard_keeps_what_it_said(place: Place) -> None:
+    """Else the mended code would take the answer of that turn for one of the code before."""
+
+    def body_of(breaks: bool) -> Callable[[Any], Any]:
+        def body(do: Any) -> Any:
+            async def flow() -> list[int]:
+                first = hf.get_version("first", 1, 2)
+                await do("charge")
+                second = hf.get_version("second", 1, 3)
+                if breaks:
+                    open("price list")  # noqa: SIM115 - what the guard is for
+                await hf.wait_for(go)
+                return [first, second]
+
+            return flow
+
+        return body
+
+    calls: list[str] = []
+    wrong = Release(body_of(True), calls)
+    async with place.open(wrong.app) as client:
+        row = await status_of(await client.start(wrong.flow.bind(), id="order"), "blocked")
+        assert "HF504" in row.reason
+    async with place.open(Release(body_of(False), calls).app, worker=False) as client:
+        await client.get("order").retry()
+    assert await finish(place, body_of(False), calls) == [2, 3]
     assert calls == ["charge"]
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from holdfast.errors import BadDefinition
+
+Guard = Literal["raise", "warn", "off"]
+"""What becomes of I/O in a body: refused, named in the log, or not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a worker works. Times are seconds.
 
-    `drain` is how long steps that run may go on after the worker was asked to stop.
+    `drain` is how long steps that run may go on after the worker was asked to stop. A body that
+    computes for `slow_turn` without a pause, or an event loop that stands still for `slow_loop`, is
+    named in the log (0: never); a loop that stands still for `deaf` gives its lease up (0: never).
     """
 
     lease: float = 30.0
@@ -25,6 +31,10 @@ class Settings:
     cancel_grace: float = 60.0
     drain: float = 5.0
     paranoid: bool = False
+    guard: Guard = "raise"
+    slow_turn: float = 1.0
+    slow_loop: float = 5.0
+    deaf: float = 300.0
 
     def __post_init__(self) -> None:
         for name in ("lease", "renew", "poll", "steps", "threads", "runs"):
@@ -32,6 +42,16 @@ class Settings:
                 raise BadDefinition(
                     what=f"Settings.{name} is {getattr(self, name)}", hint="Give a number above 0."
                 )
+        for name in ("slow_turn", "slow_loop", "deaf"):
+            if not getattr(self, name) >= 0:
+                raise BadDefinition(
+                    what=f"Settings.{name} is {getattr(self, name)}",
+                    hint="Give a number of seconds, or 0 for never.",
+                )
+        if self.guard not in get_args(Guard):
+            raise BadDefinition(
+                what=f"Settings.guard is {self.guard!r}", hint='Give "raise", "warn" or "off".'
+            )
         if self.renew * 2 > self.lease:
             raise BadDefinition(
                 what=f"Settings.renew is {self.renew} s of a lease of {self.lease} s",

@@ -153,7 +153,7 @@ class Session:
         try:
             turn = self._feed(draft, results, mail)
         except HoldfastError as error:
-            draft.block(error, mail, self._worker.workflow_of(self.run).shape)
+            self._block(draft, error, mail)
             turn = Turn()
         self._conclude(draft, turn)
         if draft.has_changes:
@@ -377,8 +377,11 @@ class Session:
         """Set the run aside with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp())
-        draft.block(error, mail, self._worker.workflow_of(self.run).shape)
+        self._block(draft, error, mail)
         await self._commit(draft, Turn(), [])
+
+    def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
+        draft.block(error, mail, self.machine.notes, self._worker.workflow_of(self.run).shape)
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine

@@ -25,8 +25,8 @@ class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
     __slots__ = (
-        "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_seq", "_wake_at", "at", "events",
-        "status", "superseded_by", "supersedes",
+        "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_run", "_seq", "_wake_at",
+        "at", "events", "status", "superseded_by", "supersedes",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int) -> None:
@@ -37,6 +37,7 @@ class Draft:
         self.supersedes: tuple[int, ...] = ()
         self.superseded_by = 0
         self._inbox_read: int | None = None
+        self._messages: tuple[int, ...] = ()
         self._parks_at: int | None = None
         self._wake_at: int | None = None
         self._reason = ""
@@ -75,6 +76,7 @@ class Draft:
 
     def add_message(self, message: Message) -> Event:
         """Move a message from the inbox into the history."""
+        self._messages = (*self._messages, message.n)
         self._inbox_read = max(self._inbox_read or 0, message.n)
         if message.kind == "cancel":
             return self.add(Event("cancel.requested", self.at, message.id, message.payload))
@@ -97,17 +99,31 @@ class Draft:
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
-    def block(self, error: HoldfastError, mail: tuple[Message, ...], shape: bytes) -> None:
+    def block(
+        self,
+        error: HoldfastError,
+        mail: tuple[Message, ...],
+        notes: tuple[Event, ...],
+        shape: bytes,
+    ) -> None:
         """Set the run aside until its code, which has this shape, or its data is mended.
 
-        Of this turn only the messages count: they are always accepted.
+        Messages are always accepted. The answers of this turn count too, and `notes`, which the
+        body said on the last of them, unless the error says that history and code disagree: steps
+        need not run again when the code is mended, and the run follows the same changes.
         """
-        self.events.clear()
-        self._due = 0
+        if error.blames_history:
+            self.events.clear()
+            self._messages, self._due = (), 0
+            notes = ()
+        for note in notes:
+            self.add(note)
         for message in mail:
-            self.add_message(message)
+            if message.n not in self._messages:
+                self.add_message(message)
         failure = failure_of(error)
-        self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
+        self.status = "blocked"
+        self._reason = f"{error.blocked_as}: {failure.message} [{error.code}]"
         self.add(Event("run.blocked", self.at, payload=encode_failure(failure), digest=shape))
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:

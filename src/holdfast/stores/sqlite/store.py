@@ -35,6 +35,7 @@ from holdfast.stores.sqlite import doctor, reader
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.statements import queries
+from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.sqlite.writes import apply, take
 
@@ -107,7 +108,7 @@ class SqliteStore:
             outcomes = [apply(connection, write, now) for write in batch]
             return outcomes, notices_of(batch, outcomes)
 
-        return self._writer.submit(work)
+        return self._writer.submit(work, plain_turn(batch))
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""

@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
-from holdfast.model.writes import Notice
+from holdfast.model.writes import Advance, Notice
 from holdfast.stores.sqlite.connection import connect, migrate
 
 Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
 """Given a connection in a transaction and the time, returns a result and what changed."""
+
+Together = Callable[[sqlite3.Connection, list["Job"]], list["Job"] | None]
+"""Does many jobs at once and returns those left to do; None if it has to be undone."""
 
 BUSY_WAIT = 0.01
 BUSY_SECONDS = 30.0
@@ -32,12 +35,17 @@ BUSY_SECONDS = 30.0
 class Job:
     """Work for a transaction, and where its result goes."""
 
-    __slots__ = ("error", "future", "loop", "notices", "result", "work")
+    __slots__ = ("error", "future", "loop", "notices", "result", "turn", "work")
 
     def __init__(
-        self, work: Work, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
+        self,
+        work: Work,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        turn: Advance | None = None,
     ) -> None:
         self.work, self.loop, self.future = work, loop, future
+        self.turn = turn
         self.result: Any = None
         self.notices: list[Notice] = []
         self.error: Exception | None = None
@@ -78,8 +86,8 @@ class FileLock:
 class Transactions:
     """The writing connection. One thread at a time may call in, which is the caller's care."""
 
-    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
-        self._clock = clock
+    def __init__(self, path: Path, clock: Callable[[], int], together: Together) -> None:
+        self._clock, self._together = clock, together
         self._lock = FileLock(path.with_name(path.name + "-lock"))
         self._changes = 0
         self.count = 0
@@ -108,15 +116,23 @@ class Transactions:
                 _fail(group, _translated(error))
             return False
         try:
-            now = self._clock()
-            for job in group:
-                job.result, job.notices = job.work(self.connection, now)
+            self._run(group)
         except Exception as error:  # told to whoever gave the job, when it is alone
             self._roll_back()
             self._lock.release()
             _fail(group, _translated(error))
             return False
         return True
+
+    def _run(self, group: list[Job]) -> None:
+        now = self._clock()
+        others = self._together(self.connection, group)
+        if others is None:
+            self._roll_back()
+            self._begin(0)
+            others = group
+        for job in others:
+            job.result, job.notices = job.work(self.connection, now)
 
     def commit(self, group: list[Job]) -> None:
         """Make a staged group durable, or say of all its jobs that nobody knows."""

@@ -23,7 +23,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from holdfast.model.writes import Notice
+from holdfast.model.writes import Advance, Notice
+from holdfast.stores.sqlite.together import write_together
 from holdfast.stores.sqlite.transactions import Job, Transactions, Work
 
 QUICK = 0.001
@@ -40,7 +41,7 @@ class Writer:
     """Owns the writing connection. With `threaded=False` it writes in the caller's thread."""
 
     def __init__(self, path: Path, clock: Callable[[], int], *, threaded: bool = True) -> None:
-        self._transactions = Transactions(path, clock)
+        self._transactions = Transactions(path, clock, write_together)
         self._threaded = threaded
         self._home = asyncio.get_running_loop()
         self._ready: list[Job] = []
@@ -65,10 +66,13 @@ class Writer:
         gave the work, right before the results are there."""
         self._after_commit, self._tell = after_commit, in_loop
 
-    def submit(self, work: Work) -> asyncio.Future[Any]:
-        """Run `work` in a transaction; the future has its result once that is durable."""
+    def submit(self, work: Work, turn: Advance | None = None) -> asyncio.Future[Any]:
+        """Run `work` in a transaction; the future has its result once that is durable.
+
+        `turn` is what `work` would write, if it is a plain turn.
+        """
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future())
+        job = Job(work, loop, loop.create_future(), turn)
         if not self._threaded:
             self._transactions.write([job])
             self._after_commit(_notices([job]))

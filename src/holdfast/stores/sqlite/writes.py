@@ -68,7 +68,7 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     ns, run = write.ns, write.run
-    if _settles(write):
+    if settles(write):
         changed = _settle(connection, write, now)
     elif write.known_inbox is not None and _go_on_without_mail(connection, write):
         _add_events(connection, write)
@@ -92,7 +92,7 @@ def _add_events(connection: Connection, write: Advance) -> None:
         connection.executemany(SQL.add_event, [event_row(ns, run, event) for event in events])
 
 
-def _settles(write: Advance) -> bool:
+def settles(write: Advance) -> bool:
     """Tell whether more is changed or guarded than the history: status, inbox, fired timers."""
     return (
         write.status != "running"

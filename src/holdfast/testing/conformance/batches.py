@@ -114,3 +114,16 @@ async def test_a_caller_that_went_away_leaves_its_write_whole(harness: Harness) 
     await harness.start("after")
     assert (await harness.row("r")).seq in (1, 3)
     assert len((await harness.load("r")).events) == (await harness.row("r")).seq
+
+
+async def test_many_turns_at_once_and_only_the_refused_are_refused(harness: Harness) -> None:
+    """A store may write them together: one that lost its lease must not touch the others."""
+    runs = [await harness.held(f"r{n}") for n in range(12)]
+    await harness.signal("s1", run="r5")
+    turns = [harness.turn(run, answer(), known_inbox=run.inbox_seq) for run in runs]
+    turns[3] = turns[3]._replace(epoch=turns[3].epoch - 1)
+    became = await asyncio.gather(*(harness.send(turn) for turn in turns))
+    assert became == ["lost" if n == 3 else "applied" for n in range(12)]
+    rows = [await harness.row(run.id) for run in runs]
+    assert [row.seq for row in rows] == [1 if n == 3 else 2 for n in range(12)]
+    assert rows[5].has_mail

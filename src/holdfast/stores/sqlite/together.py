@@ -1,0 +1,50 @@
+"""Plain turns of many runs, in two statements for all of them.
+
+A turn is *plain* if it only adds to the history of a run that goes on, and its session knew the
+inbox. Most turns are. One refused turn spoils the lot: then nothing has been done, and each is
+written by itself, which tells the refused from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sqlite3 import Connection
+
+from holdfast.model.writes import Advance, Notice, Outcome, Write
+from holdfast.stores.sqlite.statements import queries
+from holdfast.stores.sqlite.transactions import Job
+from holdfast.stores.sqlite.writes import event_row, settles
+
+SQL = queries()
+FEW = 4
+"""Up to so many turns are written one by one."""
+
+
+def plain_turn(batch: Sequence[Write]) -> Advance | None:
+    """Return the one write of this batch if it is a plain turn."""
+    write = batch[0] if len(batch) == 1 else None
+    if type(write) is not Advance or write.known_inbox is None or settles(write):
+        return None
+    return write
+
+
+def write_together(connection: Connection, group: list[Job]) -> list[Job] | None:
+    """Write the plain turns of a group. Return the other jobs, or None if a turn was refused."""
+    plain = [(job, job.turn) for job in group if job.turn is not None]
+    if len(plain) <= FEW:
+        return group
+    turns = [turn for _, turn in plain]
+    moved = connection.executemany(
+        SQL.advance_run_without_mail,
+        [(len(t.events), t.at, t.ns, t.run, t.epoch, t.seq, t.known_inbox) for t in turns],
+    ).rowcount
+    if moved != len(turns):
+        return None
+    connection.executemany(
+        SQL.add_event, [event_row(t.ns, t.run, event) for t in turns for event in t.events]
+    )
+    for job, turn in plain:
+        job.result = [Outcome(True, None, turn.known_inbox or 0)]
+        seq = turn.seq + len(turn.events)
+        job.notices = [Notice(turn.ns, turn.run, "events", None, seq)]
+    return [job for job in group if job.turn is None]
