@@ -43,7 +43,9 @@ def told(text: str) -> list[str]:
 
 def recorded() -> list[list[str]]:
     """Return what the page says that `holdfast runs why` prints, in the page's order."""
-    found = [block.code for block in blocks(PAGE.read_text("utf-8")) if block.info == "console"]
+    found = [
+        block.code for block in blocks(PAGE.read_text("utf-8")) if block.info == "console no-run"
+    ]
     return [told(code) for code in found if code.startswith("$ holdfast runs why")]
 
 

@@ -14,8 +14,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.errors import BodyStuck, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, replay
+from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
+from holdfast.hosts.worker import attempts, length, replay
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -37,7 +37,7 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read",
+        "_born", "_call", "_failures", "_long_at", "_look", "_mail", "_mail_came", "_must_read",
         "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_wake",
         "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
         "running", "seq", "state",
@@ -62,6 +62,7 @@ class Session:
         self._must_read = True
         self._resumes = True
         self._reopened_at = self._failures = 0
+        self._long_at = length.noticed_at(worker.settings.history)
         self._look = True
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
@@ -255,10 +256,16 @@ class Session:
                 log.warning("run %s called %s and never awaited it", self.run.id, key)
         elif draft.status != "running":
             return
+        elif self.seq >= self._long_at and self._is_too_long():
+            self._block(draft, HistoryTooLong(events=self.seq, limit=self._long_at), ())
         elif self._is_out_of_grace(draft.at):
             draft.close(Ended("cancelled"))
         elif not self._is_busy(turn):
             self._settle_down(draft)
+
+    def _is_too_long(self) -> bool:
+        self._long_at = length.notice(self.run.id, self.seq, self._worker.settings.history)
+        return self.seq >= self._long_at
 
     def _is_out_of_grace(self, at: int) -> bool:
         if self.cancelled_at is None:
