@@ -80,6 +80,9 @@ ALL = (
     errors.GuardViolation(
         call="open('prices.csv')", hint="Read it in a step.", source="shop.py:31"
     ),
+    errors.UnsupportedVersion(
+        change="price", version=0, minimum=1, maximum=2, source="shop.py:31 in checkout"
+    ),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
     errors.OutcomeUnknown(

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UnknownWorkflow,
         Unserialisable,
         UnserialisableResult,
+        UnsupportedVersion,
     )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
+    from holdfast.machine.patches import deprecate_patch, get_version, patched
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
     from holdfast.machine.signals import Signal
     from holdfast.model.annotations import LogLine, Progress
@@ -118,15 +120,19 @@ __all__ = [
     "UnknownWorkflow",
     "Unserialisable",
     "UnserialisableResult",
+    "UnsupportedVersion",
     "Workflow",
     "as_completed",
     "attempt",
     "cancelled",
+    "deprecate_patch",
+    "get_version",
     "heartbeat",
     "idempotency_key",
     "last_heartbeat",
     "log",
     "now",
+    "patched",
     "random",
     "sleep",
     "uuid",
@@ -144,6 +150,7 @@ _MODULES = {
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",
+    "holdfast.machine.patches": "deprecate_patch get_version patched",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
     "holdfast.machine.signals": "Signal",
     "holdfast.model.annotations": "LogLine Progress",

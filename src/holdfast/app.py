@@ -19,6 +19,7 @@ from holdfast.fronts.function.step import (
     make_step,
     settings_of,
 )
+from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
 from holdfast.model.retry import Retry
@@ -47,7 +48,7 @@ class App:
         self.logs = checked_loggers(logs)
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
-        self._workflows: dict[str, Workflow[..., Any]] = {}
+        self.versions = Versions()
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"
@@ -59,8 +60,8 @@ class App:
 
     @property
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:
-        """The registered workflows by name."""
-        return MappingProxyType(self._workflows)
+        """The registered workflows by name; of several versions the one defined last."""
+        return self.versions.newest
 
     # The overlap is explained at StepDecorator.
     @overload
@@ -126,12 +127,16 @@ class App:
         name: str | None = None,
         version: str = "",
     ) -> Any:
-        """Register an async function as a workflow: its body, deterministic and only asking."""
+        """Register an async function as a workflow: its body, deterministic and only asking.
+
+        Several versions of one name may stand side by side. A run keeps the version it was started
+        with and is run by that one; new runs start on the version that was defined last.
+        """
 
         def register(target: Callable[..., Coroutine[Any, Any, Any]]) -> Workflow[..., Any]:
             made = Workflow(target, name=name, version=version)
             self._refuse_duplicate(made)
-            self._workflows[made.name] = made
+            self.versions.add(made)
             return made
 
         return register if function is None else register(function)
@@ -160,12 +165,22 @@ class App:
         return SyncClient(Portal(lambda: self.open(url, worker=worker, settings=settings)))
 
     def _refuse_duplicate(self, made: Definition) -> None:
-        taken = self._steps.get(made.name) or self._workflows.get(made.name)
+        taken: Definition | None = self._steps.get(made.name)
+        if taken is None and isinstance(made, Step):
+            taken = self.workflows.get(made.name)
+        elif taken is None and isinstance(made, Workflow):
+            taken = self.versions.taken(made)
         if taken is None:
             return
         kind = "step" if isinstance(taken, Step) else "workflow"
         function = cast("Callable[..., Any]", taken.function)
+        version = ""
+        if isinstance(taken, Workflow) and taken.version:
+            version = f" of version {taken.version!r}"
         raise BadDefinition(
-            what=f"App {self.name!r} already has a {kind} {made.name!r}: {described(function)}",
+            what=(
+                f"App {self.name!r} already has a {kind} {made.name!r}{version}: "
+                f"{described(function)}"
+            ),
             hint='Give one of them another name with name="...".',
         )

@@ -92,8 +92,9 @@ class Client:
             input_digest=digest(bound.input),
             at=now,
             labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
+            shape=workflow.shape,
         )
-        is_known = self.app.workflows.get(workflow.name) is workflow
+        is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
         run = await self.engine.start(command, is_known=is_known)
         return RunHandle(self.engine, run.id, workflow)
 
@@ -246,8 +247,9 @@ class RunHandle(Generic[R_co]):
 
     async def _schema(self) -> Schema[R_co]:
         if self._workflow is None:
-            name = (await self.describe()).workflow
-            found = self._app.workflows.get(name) if self._app else None
+            row = await self.describe()
+            name = row.workflow
+            found = self._app.versions.of_run(name, row.version) if self._app else None
             if found is None:
                 known = tuple(sorted(self._app.workflows)) if self._app else ()
                 raise UnknownWorkflow(name=name, known=known)

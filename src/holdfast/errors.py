@@ -35,6 +35,7 @@ HoldfastError
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
 ├── Undecodable              HF503  a stored payload cannot be read
 ├── GuardViolation           HF504  a body touched a file, socket, process or thread
+├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   ├── OutcomeUnknown       HF603  the write may or may not have happened
@@ -449,8 +450,8 @@ class ReplayMismatch(HoldfastError):
     code = "HF501"
     blocked_as = "mismatch"
     hint = (
-        "Restore the former code and `holdfast runs retry` the run; give the changed workflow a "
-        "new name for runs to come."
+        'Restore the step, put the change under `if hf.patched("..."):`, or register the changed '
+        'workflow beside the former one with version="..."; then `holdfast runs retry` the run.'
     )
 
     def __init__(self, *, seq: int, recorded: str, asked: str, source: str = "") -> None:
@@ -504,6 +505,27 @@ class GuardViolation(HoldfastError):
         super().__init__(
             f"{call} was called in a workflow body{at}. A body runs again in every replay, so it "
             f"does no I/O. {hint} Then `holdfast runs retry` the run."
+        )
+
+
+class UnsupportedVersion(HoldfastError):
+    """The run follows a version of a change that the code does not know."""
+
+    code = "HF505"
+    blocked_as = "version"
+    hint = "Restore the code of that version, or widen hf.get_version; then retry the run."
+
+    def __init__(
+        self, *, change: str, version: int, minimum: int, maximum: int, source: str = ""
+    ) -> None:
+        self.change, self.version, self.source = change, version, source
+        self.minimum, self.maximum = minimum, maximum
+        at = f" at {source}" if source else ""
+        known = f"only version {minimum}" if minimum == maximum else f"{minimum} to {maximum}"
+        super().__init__(
+            f"The run follows version {version} of change {change!r}, and the code knows "
+            f"{known}{at}. Restore the code of version {version}, or widen "
+            f"hf.get_version({change!r}, ...) to it; then `holdfast runs retry` the run."
         )
 
 

@@ -1,10 +1,13 @@
 """`holdfast runs`: what a person sees, what a program gets."""
 
+import asyncio
 import json
 import re
 
 import pytest
 
+import holdfast as hf
+from tests.cli import sample
 from tests.cli.conftest import Type
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -153,6 +156,28 @@ class TestWhy:
             assert told["bucket"] == bucket
             assert words in " ".join(told["why"])
             assert told["next"][0].startswith(command)
+
+    def test_a_run_that_is_pinned_to_a_version_says_so(self, typed: Type, url: str) -> None:
+        async def start(version: str) -> None:
+            app = hf.App("sample")
+            flow = app.workflow(name="versioned", version=version)(sample.waits.plain)
+            async with app.open(url, worker=False) as client:
+                await client.start(flow.bind(), id=f"of version {version}")
+
+        for version in ("1", "2"):
+            asyncio.run(start(version))
+        told = typed("runs", "why", "of version 1").stdout
+        assert "It was started on version '1' and stays with it." in told
+        assert "Versions seen on this store, the latest first: 2, 1." in told
+
+    def test_a_blocked_run_names_the_code_it_is_blocked_on(self, typed: Type) -> None:
+        told = typed("runs", "why", "blocked").stdout
+        shape = sample.stuck.shape.hex()[:8]
+        assert f"It was started on shape {shape}, this code is {shape}." in told
+        assert (
+            f"code      started on shape {shape}"
+            in typed("runs", "show", "blocked", person=True).stdout
+        )
 
     def test_a_person_and_a_program_read_the_same(self, typed: Type) -> None:
         text = typed("runs", "why", "paused", person=True).stdout

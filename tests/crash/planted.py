@@ -128,6 +128,7 @@ class _Recorder:
     def __init__(self, machine: Any) -> None:
         self.asks, self.ended = machine.asks, machine.ended
         self.fed: list[tuple[Any, ...]] = []
+        self.notes = ()
 
     def feed(self, *fed: Any) -> None:
         self.fed.append(fed)

@@ -78,6 +78,29 @@ def tokens_are_used_as_recorded(world: World) -> list[str]:
     return [] if used <= recorded else [f"{used} were used and {recorded} recorded"]
 
 
+# --- a change that is taken up in the first turn, and one in the second
+
+
+@app.workflow
+async def changing() -> int:
+    assert hf.get_version("old path gone", 1, 2) == 2
+    await use("new" if hf.patched("early") else "former")
+    return await work(1 if hf.get_version("late", 0, 2) == 2 else 2)
+
+
+async def run_changing(caller: Caller) -> None:
+    await caller.start(changing.bind(), "change")
+    assert await caller.result("change") == ("completed", 10)
+
+
+def changes_are_followed_as_noted(world: World) -> list[str]:
+    """A worker that dies before it noted the early change leaves a run that never takes it up."""
+    noted = {e.key for e in world.dump.events["default", "change"] if e.kind == "note.patched"}
+    used = {each.note for each in world.effects if each.key.startswith("use")}
+    wanted = {"new" if "early" in noted else "former"}
+    return [] if used == wanted else [f"{used} was used and {noted} noted"]
+
+
 # --- parallel, the loser cancelled
 
 
@@ -484,6 +507,8 @@ SCENARIOS = {
     for scenario in (
         Scenario("chain", app, run_chain, loose=frozenset({"token"}),
                  check=tokens_are_used_as_recorded),
+        Scenario("change", app, run_changing, loose=frozenset({"use"}),
+                 check=changes_are_followed_as_noted),
         Scenario("race", app, run_race),
         Scenario("back-off", app, run_back_off),
         Scenario("timer", app, run_timer),

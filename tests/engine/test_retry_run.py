@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, kinds, status_of, within
+from tests.engine.places import Place, kinds, status_of, until, within, worker_of
 
 ONCE = hf.Retry(max_attempts=1)
 
@@ -312,6 +312,8 @@ async def test_a_failure_of_the_body_alone_is_retried_from_its_end(
         await run.retry()
         row = await status_of(run, "failed")
         assert row.generation == 2
+        # Paranoia replays the turn once more after its commit: with the code that made it.
+        await until(lambda: not worker_of(client).sessions)
         broken = False
         await run.retry()
         assert await within(run.result()) == 1

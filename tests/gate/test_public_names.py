@@ -19,8 +19,9 @@ Progress ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
 SyncClient SyncInLoop SyncRunHandle TooManyAsks
-UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
-heartbeat idempotency_key last_heartbeat log now random sleep uuid wait wait_for
+UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
+cancelled deprecate_patch get_version heartbeat idempotency_key last_heartbeat log now patched
+random sleep uuid wait wait_for
 """
 NAMES = PINNED.split()
 

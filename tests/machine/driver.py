@@ -69,6 +69,10 @@ class Driver:
         event = Event(kind, at=self.at, key=key, seq=len(self.history) + 1, **fields)
         self.history.append(event)
         self.machine.feed(event)
+        notes, self.machine.notes = self.machine.notes, ()
+        for note in notes:
+            self.history.append(note._replace(seq=len(self.history) + 1))
+            self.machine.feed(self.history[-1])
         if self.paranoid:
             check_replay(self.machine, self.history)
         turn = self.machine.take_turn()
@@ -123,8 +127,7 @@ class Driver:
 def replay(driver: Driver) -> Machine:
     """Return a second machine, fed with all the first one saw."""
     twin = twin_of(driver.machine)
-    for event in driver.history:
-        twin.feed(event)
+    twin.feed_all(driver.history)
     return twin
 
 

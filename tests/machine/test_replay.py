@@ -18,8 +18,8 @@ from holdfast.model.events import Event
 from tests.machine.driver import Driver, Step, pack, replay, ship, work
 
 FIX = (
-    "Restore the former code and `holdfast runs retry` the run; give the changed workflow a new "
-    "name for runs to come. [HF501]"
+    'Restore the step, put the change under `if hf.patched("..."):`, or register the changed '
+    'workflow beside the former one with version="..."; then `holdfast runs retry` the run. [HF501]'
 )
 approved = Signal("approved", str)
 

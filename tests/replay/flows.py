@@ -1,13 +1,16 @@
 """Workflows whose recorded histories every release and every interpreter must replay.
 
+    python -m tests.replay.flows add FOLDER         run those that have no history there yet
     python -m tests.replay.flows record FOLDER      run each here and write its history
     python -m tests.replay.flows replay FOLDER      replay all that the folder holds
+    python -m tests.replay.flows shapes -           print the shape of each
 
 Never change a workflow of this file: add another. What runs in the field cannot be changed either.
 """
 
 import asyncio
 import base64
+import contextlib
 import json
 import platform
 import sys
@@ -169,26 +172,140 @@ async def cancelled() -> int:
     return 0
 
 
-async def record(folder: Path) -> None:
+@app.workflow
+async def steps(n: int = 1, name: str = "lamp") -> list[str]:
+    first = await work(n)
+    return [await identify(f"{name} {first}"), str(await work(first + 1)), await identify(name)]
+
+
+@app.workflow
+async def retries() -> int:
+    return await flaky(1) + sum(await asyncio.gather(flaky(2), flaky(3)))
+
+
+@app.workflow
+async def timers() -> int:
+    begun = hf.now()
+    await hf.sleep(0.02)
+    await asyncio.gather(asyncio.sleep(0.03), hf.sleep(0.01))
+    return await work(int((hf.now() - begun).total_seconds() >= 0.05))
+
+
+@app.workflow
+async def patched() -> list[int]:
+    async def branch() -> int:
+        return await work(20 if hf.patched("later") else 2)
+
+    got = [await work(10 if hf.patched("first") else 1)]
+    got += await asyncio.gather(branch(), branch())
+    return [*got, await work(30 if hf.patched("first") and hf.patched("last") else 3)]
+
+
+@app.workflow
+async def unpatched() -> list[int]:
+    """Its history is of `former`: the code from before the changes."""
+    if hf.patched("first"):
+        await work(99)
+    got = [await work(1), await work(2)]
+    version = hf.get_version("second", 0, 3)
+    return [*got, await work(3 if hf.patched("first") or version else 4)]
+
+
+former = hf.App("histories")
+
+
+@former.workflow(name="unpatched")
+async def before_the_changes() -> list[int]:
+    return [await work(1), await work(2), await work(4)]
+
+
+@app.workflow
+async def get_version() -> list[int]:
+    got = [await work(hf.get_version("price", 1, 4))]
+    hf.deprecate_patch("rounding")
+    return [
+        *got,
+        await work(hf.get_version("price", 0, 4)),
+        await work(hf.get_version("tax", 0, 1)),
+    ]
+
+
+BROKEN = False
+
+
+@app.step(retry=ONCE)
+async def breaks(n: int) -> int:
+    if BROKEN:
+        raise ValueError("broken")
+    return n
+
+
+@app.workflow
+async def reopened() -> list[int]:
+    """Its history holds a failure that a retry took back, and what was kept beside it."""
+    beside = asyncio.ensure_future(work(1))
+    try:
+        return [await work(0), await breaks(2), await beside]
+    except hf.StepFailed:
+        await work(9 if hf.patched("on failure") else 8)
+        raise
+
+
+FEATURES = {
+    "steps": ("steps",),
+    "retries": ("retries", "failures"),
+    "timers": ("timers", "timeout", "wait_for"),
+    "signals": ("signals",),
+    "gather and TaskGroup": ("groups", "losers"),
+    "locks and queues": ("locks",),
+    "chance": ("chance",),
+    "cancel with clean-up": ("cancelled",),
+    "patched": ("patched", "unpatched"),
+    "get_version and deprecate_patch": ("get_version", "unpatched"),
+    "a run that was reopened": ("reopened",),
+}
+"""What a body can do, and the workflows whose histories show it."""
+
+SETTINGS = hf.Settings(poll=0.05, drain=0.1, paranoid=True)
+
+
+async def record(folder: Path, *, only_missing: bool = False) -> None:
     """Run every workflow on this interpreter and write what the store holds of it."""
-    settings = hf.Settings(poll=0.05, drain=0.1, paranoid=True)
-    async with app.open("memory://", settings=settings) as client:
-        for name, workflow in app.workflows.items():
-            run = await client.start(workflow.bind(), id=name)
-            if name == "signals":
-                await run.signal(go, 1)
-                await run.signal(go, 2)
-            if name == "cancelled":
-                await run.cancel()
+    names = [name for name in app.workflows if not (only_missing and _file(folder, name).exists())]
+    for name in names:
+        release = former if name in former.workflows else app
+        async with release.open("memory://", settings=SETTINGS) as client:
+            run = await client.start(release.workflows[name].bind(), id=name)
+            await _steer(name, run)
             events = [event async for event in run.events()]
-            document = {
-                "workflow": name,
-                "python": platform.python_version(),
-                "holdfast": hf.__version__,
-                "events": [_document(event) for event in events],
-            }
-            text = json.dumps(document, indent=1)
-            (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        document = {
+            "workflow": name,
+            "python": platform.python_version(),
+            "holdfast": hf.__version__,
+            "events": [_document(event) for event in events],
+        }
+        text = json.dumps(document, indent=1)
+        _file(folder, name).write_text(text + "\n", encoding="utf-8")
+
+
+async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
+    """Send the run what its history is about."""
+    global BROKEN
+    if name == "signals":
+        await run.signal(go, 1)
+        await run.signal(go, 2)
+    if name == "cancelled":
+        await run.cancel()
+    if name == "reopened":
+        BROKEN = True
+        with contextlib.suppress(hf.RunFailed):
+            await run.result()
+        BROKEN = False
+        await run.retry()
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
 
 
 def replay(path: Path) -> str:
@@ -196,18 +313,16 @@ def replay(path: Path) -> str:
     document = json.loads(path.read_text(encoding="utf-8"))
     workflow = app.workflows[document["workflow"]]
     machine = Machine(workflow.function, workflow.signature, ns="default", run=document["workflow"])
+    *events, close = map(_event, document["events"])
+    assert CLASS_OF[close.kind] == "close", f"{path.name} is the history of no closed run"
     try:
-        for fields in document["events"]:
-            event = _event(fields)
-            if CLASS_OF[event.kind] == "close":
-                assert machine.ended is not None, f"{path.name}: the body has not ended"
-                assert f"run.{machine.ended.status}" == event.kind
-                assert machine.ended.payload == event.payload
-                return event.kind
-            machine.feed(event)
+        machine.feed_all(events, close.generation)
+        assert machine.ended is not None, f"{path.name}: the body has not ended"
+        assert f"run.{machine.ended.status}" == close.kind
+        assert machine.ended.payload == close.payload
     finally:
         machine.close()
-    raise AssertionError(f"{path.name} is the history of no closed run")
+    return close.kind
 
 
 def _document(event: Event) -> dict[str, Any]:
@@ -227,8 +342,12 @@ def _event(fields: dict[str, Any]) -> Event:
 
 
 def main(verb: str, folder: str) -> None:
-    if verb == "record":
-        asyncio.run(record(Path(folder)))
+    if verb in ("add", "record"):
+        asyncio.run(record(Path(folder), only_missing=verb == "add"))
+        return
+    if verb == "shapes":
+        for name, workflow in app.workflows.items():
+            print(name, workflow.shape.hex())
         return
     for path in sorted(Path(folder).glob("*.json")):
         print(path.stem, replay(path))

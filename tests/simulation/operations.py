@@ -9,6 +9,7 @@ from holdfast.model.commands import (
     CancelRun,
     Command,
     CommitTurn,
+    DefineWorkflow,
     PauseRun,
     PruneRuns,
     QuarantineRun,
@@ -34,6 +35,8 @@ NAMESPACES = ("default", "other")
 IDS = tuple("abcde")
 WORKERS = ("A", "B", "C")
 WORKFLOWS = ("v", "w")
+VERSIONS = ("", "1", "2")
+CLAIMS = ("v", "w", "w/", "w/1", "w/2", "v/2")
 LEASE = 10 * SECOND
 LABELS = Labels(("new", "vip"), {"amount": 12, "is_paid": True, "name": "Ada", "share": 0.5})
 
@@ -62,6 +65,7 @@ class Operations:
             "retire": (self._retire, 1),
             "prune": (self._prune, 1),
             "claim": (self._claim, 8),
+            "define": (self._define, 1),
         }
         self.dump = Dump(0)
 
@@ -101,8 +105,9 @@ class Operations:
         later = self.chance.choice((0, 0, self.dump.now + 3 * SECOND))
         body = b"1" if self.chance.random() < 0.8 else b"2"
         workflow = WORKFLOWS[IDS.index(id) % 2] if self.chance.random() < 0.9 else "v"
+        version = self.chance.choice(VERSIONS)
         labels = self.chance.choice((NO_LABELS, LABELS))
-        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner, labels)
+        return StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
 
     def _signal(self) -> Operation:
         ns, run = self._target()
@@ -150,11 +155,17 @@ class Operations:
         return PruneRuns(self.chance.choice(NAMESPACES), before, self.chance.choice((1, 2, 10)))
 
     def _claim(self) -> Operation:
-        workflows = self.chance.choice((WORKFLOWS, WORKFLOWS, ("w",), ()))
+        some = tuple(sorted(self.chance.sample(CLAIMS, 3)))
+        workflows = self.chance.choice((WORKFLOWS, WORKFLOWS, ("w",), (), some, some))
         return Claim(
             self.chance.choice(NAMESPACES), self.chance.choice(WORKERS), workflows,
             self.chance.choice((0, 1, 3, 10)), LEASE, self.chance.choice((0, 1, 2)),
         )  # fmt: skip
+
+    def _define(self) -> Operation:
+        shape = self.chance.choice((b"a", b"b"))
+        ns, workflow = self.chance.choice(NAMESPACES), self.chance.choice(WORKFLOWS)
+        return DefineWorkflow(ns, workflow, self.chance.choice(VERSIONS), shape)
 
     # --- turns, as a host makes them
 

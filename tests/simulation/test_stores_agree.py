@@ -40,6 +40,7 @@ EXPECTED = {
     "retire": {"True", "False"},
     "prune": {"some", "none"},
     "claim": {"some", "none"},
+    "define": {"none"},
 }
 
 

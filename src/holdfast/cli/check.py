@@ -51,7 +51,7 @@ def _errors(app: App) -> list[str]:
     from holdfast.errors import HoldfastError
 
     errors: list[str] = []
-    definitions: list[Definition] = [*app.workflows.values(), *app.steps.values()]
+    definitions: list[Definition] = [*app.versions, *app.steps.values()]
     for definition in definitions:
         try:
             _ = definition.signature

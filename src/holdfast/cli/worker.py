@@ -64,10 +64,10 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.hosts.worker import Worker
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
-    definitions: list[Definition] = [*app.workflows.values(), *app.steps.values()]
+    definitions: list[Definition] = [*app.versions, *app.steps.values()]
     for definition in definitions:
         _ = definition.signature
-    lint.tell(app.workflows.values())
+    lint.tell(app.versions)
     store = sqlite_of(url)
     await store.open()
     stopping = asyncio.Event()

@@ -13,6 +13,7 @@ from holdfast.kernel import (
     annotate,
     cancel,
     commit,
+    define,
     importing,
     pause,
     prune,
@@ -54,6 +55,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.RetireWorker: Rule(retire.decide, retire.read),
     commands.QuarantineRun: Rule(quarantine.decide, quarantine.read),
     commands.PruneRuns: Rule(prune.decide, prune.read),
+    commands.DefineWorkflow: Rule(define.decide, define.read),
 }
 
 

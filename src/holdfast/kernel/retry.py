@@ -3,7 +3,8 @@
 A blocked or quarantined run simply goes on. A failed one is reopened in a new generation: its
 close, the step failures that caused it with their attempts, and what the body noted after the
 first of them are superseded. Other answers stay. Those that the body no longer asks for, because
-it came to them by way of the failure, are superseded by whoever replays the run next.
+it came to them by way of the failure, are superseded by whoever replays the run next. Which changes
+of the code the run follows stays too: answers that are kept were computed with them.
 """
 
 from __future__ import annotations
@@ -48,8 +49,13 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     failures = [e.seq for e in history if e.kind == "step.failed" and e.key in causes]
     attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]
     cut = min(failures, default=close.seq)
-    notes = [e.seq for e in history if CLASS_OF[e.kind] == "note" and e.asked_seq >= cut]
+    notes = [e.seq for e in history if _is_taken_back(e, cut)]
     return tuple(sorted({close.seq, *failures, *attempts, *notes}))
+
+
+def _is_taken_back(event: Event, cut: int) -> bool:
+    is_note = CLASS_OF[event.kind] == "note" and event.kind != "note.patched"
+    return is_note and event.asked_seq >= cut
 
 
 def read(command: RetryRun, outcome: Outcome) -> Run:

@@ -12,7 +12,9 @@ from holdfast.model.writes import Create, Outcome
 def decide(command: StartRun) -> Create:
     """Insert the run and its first event, unless the id is taken."""
     epoch = 1 if command.owner else 0
-    event = Event("run.started", command.at, payload=command.input, seq=1, epoch=epoch)
+    event = Event(
+        "run.started", command.at, payload=command.input, digest=command.shape, seq=1, epoch=epoch
+    )
     return Create(
         ns=command.ns,
         id=command.id,

@@ -23,12 +23,12 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.errors import (
-    GuardViolation,
     HoldfastError,
     ReplayMismatch,
     TooManyAsks,
     Undecodable,
 )
+from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.lines import Lines
 from holdfast.machine.loop import Loop
@@ -91,9 +91,9 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "guard", "lines",
-                 "loop", "now", "ns", "run", "seq", "signature", "unawaited", "violation",
-                 "warnings")  # fmt: skip
+                 "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
+                 "guard", "lines", "loop", "notes", "now", "ns", "past", "run", "seq", "signature",
+                 "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -104,7 +104,7 @@ class Machine:
         self.asks: dict[str, StepAsk] = {}
         self.ended: Ended | None = None
         self.guard: Guard = guard
-        self.violation: GuardViolation | None = None
+        self.violation: HoldfastError | None = None
         self.warnings: list[str] = []
         self.lines = Lines()
         self.unawaited: tuple[str, ...] = ()
@@ -114,6 +114,10 @@ class Machine:
         self._dropped: list[str] = []
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
+        self.changes: Changes | None = None
+        self.notes: tuple[Event, ...] = ()
+        self.past: Sequence[Event] | None = None
+        self.generation = 1
         self._was_cancelled = False
         self._is_inside = False
         self._ahead: Iterator[Event] = NOTHING_AHEAD
@@ -124,9 +128,9 @@ class Machine:
     def feed(self, event: Event, value: object = MISSING) -> None:
         """Let the body see `event` and run until nothing in it is ready.
 
-        `value` is the decoded result of a step, when the host has it already. Marks and notes only
-        move `seq`. Raises `ReplayMismatch`, `Undecodable` or `GuardViolation`; close the machine
-        then.
+        `value` is the decoded result of a step, when the host has it already. Marks only move
+        `seq`; a note is compared with what the body said. Raises `ReplayMismatch`, `Undecodable`
+        or what the body may not go on with; close the machine then.
         """
         self.seq = event.seq
         take = self._TAKERS.get(event.kind)
@@ -135,8 +139,13 @@ class Machine:
         self.now = event.at
         take(self, event, value)
 
-    def feed_all(self, events: Sequence[Event], generation: int = 1) -> tuple[int, ...]:
+    def feed_all(
+        self, events: Sequence[Event], generation: int = 1, *, is_new: bool = False
+    ) -> tuple[int, ...]:
         """Feed a stored history: the same as feeding its events one by one, and faster.
+
+        `is_new` says that no body has ever been fed these events, so that nothing was asked for
+        in their turns yet: such a body takes up every change of the code.
 
         Answers of an earlier generation that the body does not wait for are left out: it came to
         them by way of a failure that no longer counts. Their seqs are returned.
@@ -146,6 +155,7 @@ class Machine:
         """
         self._ahead = iter(events)
         self.lines.is_quiet = len(events) > 1
+        self.generation, self.past = generation, None if is_new else events
         left_out: list[int] = []
         try:
             with self.entered():
@@ -157,7 +167,8 @@ class Machine:
                     else:
                         self.feed(event)
         finally:
-            self._ahead, self._next, self.lines.is_quiet = NOTHING_AHEAD, None, False
+            self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
+            self.lines.is_quiet = False
         return tuple(left_out)
 
     @contextmanager
@@ -206,7 +217,8 @@ class Machine:
         timers = tuple((timer.key, timer.due) for timer in self.loop.timers)
         failed = ended.failure.type if ended and ended.failure else ""
         end = ended and (ended.status, ended.payload, failed, ended.leftovers)
-        return (asks, timers, self.awaited_signals(), end)
+        changes = self.changes.told() if self.changes else ()
+        return (asks, timers, self.awaited_signals(), end, changes)
 
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
@@ -218,7 +230,7 @@ class Machine:
             loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
-        self.violation = None  # its traceback holds the body
+        self.violation = self.changes = None  # their frames and their machine
 
     # --- what a body does with it
 
@@ -338,6 +350,9 @@ class Machine:
         self._was_cancelled = True
         self.loop.main.cancel()
         self._spin()
+
+    def _hear(self, event: Event, _: object) -> None:
+        changes_of(self).compare(event)
 
     def _close_child(self, event: Event, _: object) -> None:
         raise self._mismatch(f"the end of child {event.key}")
@@ -461,4 +476,5 @@ class Machine:
         "signal.received": _receive,
         "cancel.requested": _cancel,
         "child.closed": _close_child,
+        "note.patched": _hear,
     }

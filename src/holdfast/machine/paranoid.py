@@ -44,5 +44,6 @@ def check_replay(machine: Machine, history: Sequence[Event]) -> None:
 
 
 def _told(fingerprint: tuple[object, ...]) -> str:
-    asks, timers, signals, ended = fingerprint
-    return f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
+    asks, timers, signals, ended, changes = fingerprint
+    told = f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
+    return f"{told}, changes {changes}" if changes else told

@@ -27,6 +27,8 @@ class StartRun(NamedTuple):
     wake_at: int = 0
     owner: str | None = None
     labels: Labels = NO_LABELS
+    shape: bytes | None = None
+    """What the code looked like that started it: kept as the digest of the first event."""
 
 
 class ImportRun(NamedTuple):
@@ -177,6 +179,15 @@ class QuarantineRun(NamedTuple):
     reason: str
 
 
+class DefineWorkflow(NamedTuple):
+    """Remember the shape of a workflow's code."""
+
+    ns: str
+    workflow: str
+    version: str
+    shape: bytes
+
+
 class PruneRuns(NamedTuple):
     """Forget closed runs, oldest first."""
 
@@ -188,4 +199,5 @@ class PruneRuns(NamedTuple):
 Command = (
     StartRun | ImportRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun
     | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
+    | DefineWorkflow
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.labels import Labels
 from holdfast.model.run import Message, Run
@@ -53,3 +54,4 @@ class Dump(NamedTuple):
     """Tags and attributes of those runs that have some."""
     progress: Mapping[RunKey, tuple[Progress, ...]] = {}
     logs: Mapping[RunKey, tuple[LogLine, ...]] = {}
+    definitions: tuple[Definition, ...] = ()

@@ -60,7 +60,8 @@ class Event(NamedTuple):
     """One fact. A tuple, because a busy host makes tens of thousands of them a second.
 
     `seq` is 0 until the store has numbered it. `digest` is 8 bytes of the encoded arguments and 8
-    of the parameters' schema, on answers to steps. `took` is how long the answered attempt ran.
+    of the parameters' schema, on answers to steps; the shape of the workflow's code, on
+    `run.started` and `run.blocked`. `took` is how long the answered attempt ran.
     Times are integer microseconds since 1970 by the store's clock.
     """
 

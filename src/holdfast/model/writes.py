@@ -149,7 +149,16 @@ class Prune(NamedTuple):
     limit: int
 
 
-Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune
+class Define(NamedTuple):
+    """Keep the shape of a workflow's code, or note that it was seen again."""
+
+    ns: str
+    workflow: str
+    version: str
+    shape: bytes
+
+
+Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define
 
 
 class Claim(NamedTuple):
@@ -158,6 +167,8 @@ class Claim(NamedTuple):
     ns: str
     worker: str
     workflows: tuple[str, ...]
+    """`name` stands for runs of every version, `name/version` for those of one. Runs that were
+    started without a version are `name/`."""
     limit: int
     lease: int
     suspects: int = 1
@@ -182,7 +193,7 @@ class Claimed(NamedTuple):
     dead: tuple[tuple[str, bool], ...] = ()
     """Workers that hold runs and whose lease is over (False) or that are known dead (True)."""
     unregistered: tuple[str, ...] = ()
-    """Workflows with claimable runs that this worker does not know."""
+    """Workflows with claimable runs that this worker does not know: `name`, or `name/version`."""
     next_wake_at: int | None = None
     first_events: Mapping[str, Event] = MappingProxyType({})
     """The history of those `runs` that have just been started and hold nothing else."""

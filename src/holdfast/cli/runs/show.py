@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import choosing, options
+from holdfast.cli.code import code_of, definitions_of
 from holdfast.cli.documents import (
     RUN_FIELDS,
     compact,
@@ -17,7 +18,7 @@ from holdfast.cli.documents import (
     run_document,
     say_json,
 )
-from holdfast.cli.door import Door, found
+from holdfast.cli.door import Door, found, sqlite_in
 from holdfast.cli.drawing import header, next_commands, said, told
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
@@ -48,19 +49,20 @@ def command(door: Door, run: str, chosen: str | None) -> None:
     """Show a run and every event of it."""
     names = choosing.fields_of(chosen, (*RUN_FIELDS, "history"))
 
-    async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int]:
+    async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))
         labels = await engine.labels([loaded.run.id])
-        return loaded, labels.get(loaded.run.id, NO_LABELS), engine.store.now()
+        code = code_of(loaded, definitions_of(sqlite_in(engine).path, loaded.run))
+        return loaded, labels.get(loaded.run.id, NO_LABELS), engine.store.now(), code
 
-    loaded, labels, now = door.enter(read)
+    loaded, labels, now, code = door.enter(read)
     if chosen:
         history = [event_document(event) for event in loaded.events]
         progress = [progress_document(beat) for beat in loaded.progress]
         document = {**run_document(loaded.run, labels), "progress": progress, "history": history}
         say_json(choosing.only(document, names))
     elif STDOUT.is_person:
-        _say(loaded, labels, now)
+        _say(loaded, labels, now, code)
     else:
         say_lines(loaded.events)
 
@@ -72,11 +74,13 @@ def say_lines(events: Sequence[Event]) -> None:
         STDOUT.say(fields(*line))
 
 
-def _say(loaded: Loaded, labels: Labels, now: int) -> None:
+def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     run, events = loaded.run, loaded.events
     STDOUT.say(header(run, events, now))
-    said = [("tags", told(labels))] if labels != NO_LABELS else []
-    for name, text in [*_facts(loaded, now), *said]:
+    facts = [*_facts(loaded, now), *([("code", code)] if code else [])]
+    if labels != NO_LABELS:
+        facts.append(("tags", told(labels)))
+    for name, text in facts:
         STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
     STDOUT.say()
     for line in table(COLUMNS, [_cells(event, run) for event in events]):
@@ -132,6 +136,8 @@ def what(event: Event) -> str:
         return f"signal {clean(signal_in(event))}"
     if event.kind == "cancel.requested":
         return "cancel requested"
+    if event.kind == "note.patched":
+        return f"change {key}"
     if key:
         return key
     return event.kind.partition(".")[2].replace("_", " ")
@@ -142,6 +148,8 @@ def detail(event: Event) -> str:
     if event.kind == "timer.fired":
         return f"was due at {clock(int(event.payload or 0))}"
     value = fields_of(event.payload)
+    if event.kind == "note.patched":
+        return f"version {value.get('version', 1)}"
     if event.kind == "step.retrying":
         again = span(int(value.get("retry_at", event.at)) - event.at)
         return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")

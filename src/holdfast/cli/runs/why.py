@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from holdfast.cli import options
+from holdfast.cli.code import definitions_of, versions_of
 from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, sqlite_in
 from holdfast.cli.drawing import header, next_commands
@@ -18,6 +19,7 @@ from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.cli.workers import WorkerRow, workers_of
 from holdfast.model.buckets import bucket_of
+from holdfast.model.definitions import Definition, shown
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 
 Next = tuple[str, str]
@@ -30,6 +32,7 @@ class Case(NamedTuple):
     workers: tuple[WorkerRow, ...]
     now: int
     url: str
+    definitions: tuple[Definition, ...]
 
     @property
     def run(self) -> Run:
@@ -68,7 +71,9 @@ def command(door: Door, run: str, as_json: bool) -> None:
 
     async def read(engine: Any) -> Case:
         loaded = await engine.load(await found(engine, run))
-        return Case(loaded, tuple(workers_of(sqlite_in(engine))), engine.store.now(), door.url)
+        store = sqlite_in(engine)
+        known = definitions_of(store.path, loaded.run)
+        return Case(loaded, tuple(workers_of(store)), store.now(), door.url, known)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
@@ -111,7 +116,7 @@ def _messages(case: Case) -> list[str]:
 def _claimable(case: Case) -> Told:
     since = case.now - (case.run.wake_at or case.now)
     waited = f", and has been for {span(since)}" if since > SECOND else ""
-    sentences = [f"It is ready: a worker may take it now{waited}."]
+    sentences = [f"It is ready: a worker may take it now{waited}.", *_pinned(case)]
     if not case.listening:
         sentences.append("No worker is listening on this store.")
         return Told(sentences, [case.work])
@@ -122,6 +127,17 @@ def _claimable(case: Case) -> Told:
         )
         return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
     return Told(sentences, [case.watch])
+
+
+def _pinned(case: Case) -> list[str]:
+    """Say which version a worker must have, and which there were."""
+    if not case.run.version:
+        return []
+    seen = versions_of(case.definitions)
+    return [
+        f"It was started on version {clean(case.run.version)!r} and stays with it.",
+        *([f"Versions seen on this store, the latest first: {seen}."] if seen else []),
+    ]
 
 
 def _leased(case: Case) -> Told:
@@ -177,6 +193,11 @@ def _paused(case: Case) -> Told:
 
 def _blocked(case: Case) -> Told:
     sentences = [f"It is blocked: {clean(case.run.reason)}", "Nothing is lost; nothing more runs."]
+    blocks = [event for event in case.loaded.events if event.kind == "run.blocked"]
+    if blocks and blocks[-1].digest:
+        started, found = case.loaded.events[0].digest, blocks[-1].digest
+        sentences.append(f"It was started on shape {shown(started)}, this code is {shown(found)}.")
+        sentences.append("A worker with other code tries it again by itself, once.")
     return Told(sentences, next_commands(case.run))
 
 

@@ -65,6 +65,13 @@ class Workflow(Generic[P, R]):
 
         return Signature.of(self.function, names=self._names)
 
+    @functools.cached_property
+    def shape(self) -> bytes:
+        """A few bytes that change when the code does. Made at first use: it reads the source."""
+        from holdfast.fronts.function.shape import shape_of
+
+        return shape_of(self.function, self.signature, self.version)
+
     @property
     def plain(self) -> Callable[P, Coroutine[Any, Any, R]]:
         """The bare function: called in a body it is a part of that body."""

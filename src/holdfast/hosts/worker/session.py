@@ -157,10 +157,12 @@ class Session:
         draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, []
         mail, self._mail = self._mail, ()
+        if self.machine.notes:
+            self._note(draft)
         try:
             turn = self._feed(draft, results, mail)
         except HoldfastError as error:
-            draft.block(error, mail)
+            self._block(draft, error, mail)
             turn = Turn()
         self._conclude(draft, turn)
         if draft.has_changes:
@@ -217,6 +219,8 @@ class Session:
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
         self.machine.feed(event)
+        if self.machine.notes:
+            self._note(draft)
 
     def _feed_result(self, draft: Draft, result: Result) -> None:
         key = result.ask.key
@@ -227,6 +231,8 @@ class Session:
             self.machine.feed(
                 draft.add_answer(result.ask, result.payload, result.took), result.value
             )
+            if self.machine.notes:
+                self._note(draft)
             return
         decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
         if decided.retrying is None:
@@ -234,11 +240,21 @@ class Session:
         else:
             self._retries[key] = decided.retrying
         self.machine.feed(draft.add(decided.event))
+        if self.machine.notes:
+            self._note(draft)
 
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
         while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
             machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+            if machine.notes:
+                self._note(draft)
+
+    def _note(self, draft: Draft) -> None:
+        """Record what the body said on the event it was just fed."""
+        notes, self.machine.notes = self.machine.notes, ()
+        for note in notes:
+            self.machine.feed(draft.add(note))
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
@@ -251,7 +267,7 @@ class Session:
         elif draft.status != "running":
             return
         elif self.seq >= self._long_at and self._is_too_long():
-            draft.block(HistoryTooLong(events=self.seq, limit=self._long_at), ())
+            self._block(draft, HistoryTooLong(events=self.seq, limit=self._long_at), ())
         elif self._is_out_of_grace(draft.at):
             draft.close(Ended("cancelled"))
         elif not self._is_busy(turn):
@@ -386,12 +402,17 @@ class Session:
         """Set the run aside with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp())
-        draft.block(error, mail)
+        self._block(draft, error, mail)
         await self._commit(draft, Turn(), [])
+
+    def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
+        draft.block(error, mail, self.machine.notes, self._worker.workflow_of(self.run).shape)
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
-        left_out = machine.feed_all(events, self.run.generation)
+        # Under the first epoch nobody held the run before: its start is seen for the first time.
+        is_new = self.run.seq == self.run.epoch == 1
+        left_out = machine.feed_all(events, self.run.generation, is_new=is_new)
         if machine.lines:
             self.notes().begin(machine.lines.take(), events[0].at)
         folded = replay.fold(events, self.run.generation)

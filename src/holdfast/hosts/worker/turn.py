@@ -99,22 +99,32 @@ class Draft:
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
-    def block(self, error: HoldfastError, mail: tuple[Message, ...]) -> None:
-        """Set the run aside until its code or data is mended.
+    def block(
+        self,
+        error: HoldfastError,
+        mail: tuple[Message, ...],
+        notes: tuple[Event, ...],
+        shape: bytes,
+    ) -> None:
+        """Set the run aside until its code, which has this shape, or its data is mended.
 
-        Messages are always accepted. The answers of this turn count too, unless the error says
-        that history and code disagree: their steps need not run again when the code is mended.
+        Messages are always accepted. The answers of this turn count too, and `notes`, which the
+        body said on the last of them, unless the error says that history and code disagree: steps
+        need not run again when the code is mended, and the run follows the same changes.
         """
         if error.blames_history:
             self.events.clear()
             self._messages, self._due = (), 0
+            notes = ()
+        for note in notes:
+            self.add(note)
         for message in mail:
             if message.n not in self._messages:
                 self.add_message(message)
         failure = failure_of(error)
         self.status = "blocked"
         self._reason = f"{error.blocked_as}: {failure.message} [{error.code}]"
-        self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
+        self.add(Event("run.blocked", self.at, payload=encode_failure(failure), digest=shape))
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
         """Let the run wait without a worker, unless a message has come meanwhile."""

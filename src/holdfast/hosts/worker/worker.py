@@ -11,21 +11,23 @@ import random
 from collections.abc import Callable, Sequence
 from socket import gethostname
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from holdfast.app import App
-from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
+from holdfast.errors import HoldfastError, ReplayMismatch, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
+from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
+from holdfast.hosts.worker.mending import Mender
 from holdfast.hosts.worker.notebook import Scribe
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
 from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
-from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
+from holdfast.model.commands import DefineWorkflow, ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Run
 from holdfast.model.settings import Settings
@@ -68,11 +70,13 @@ class Worker:
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
         self._warned: set[str] = set()
+        self._defined: set[Workflow[..., Any]] = set()
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
+        self._mending: asyncio.Task[None] | None = None
         self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
         self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
@@ -117,6 +121,9 @@ class Worker:
         self._poked.set()
         if self._claiming is not None:
             await asyncio.gather(self._claiming, return_exceptions=True)
+        if self._mending is not None:
+            self._mending.cancel()
+            await asyncio.gather(self._mending, return_exceptions=True)
         for session in tuple(self.sessions.values()):
             session.drain()
         await self._drained(self.settings.drain)
@@ -185,6 +192,9 @@ class Worker:
             try:
                 wait = await self._claim(eager=poked)
                 delay = PATIENCE[0]
+                if self._mending is None:
+                    mender = Mender(self.app, self.store)
+                    self._mending = asyncio.create_task(mender.mend_for_life())
             except StoreError as error:
                 log.warning("cannot look for work: %s", error)
                 wait, delay = delay, min(delay * 2, PATIENCE[1])
@@ -198,7 +208,7 @@ class Worker:
         claim = Claim(
             ns=self.app.namespace,
             worker=self.id,
-            workflows=tuple(sorted(self.app.workflows)),
+            workflows=self.app.versions.claims(),
             limit=max(room, 0),
             lease=round(self.settings.lease * 1e6),
             suspects=suspects,
@@ -213,6 +223,7 @@ class Worker:
         taken = len(claimed.runs)
         if claimed.dead:
             taken += await self._reap(claim, claimed)
+        await self._define(claimed.runs)
         return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
 
     async def _reap(self, claim: Claim, claimed: Claimed) -> int:
@@ -225,6 +236,17 @@ class Worker:
         )
         self._take_all(again)
         return len(again.runs)
+
+    async def _define(self, runs: Sequence[Run]) -> None:
+        """Keep the shapes of workflows that this process claims for the first time."""
+        workflows = {self.workflow_of(run) for run in runs} - self._defined
+        if not workflows:
+            return
+        await asyncio.sleep(0)  # the runs begin first: a shape is read from the source
+        listed = sorted((each.name, each.version, each.shape) for each in workflows)
+        commands = [DefineWorkflow(self.app.namespace, *each) for each in listed]
+        await self.store.write([dispatch.decide(command) for command in commands])
+        self._defined |= workflows
 
     def _take_all(self, claimed: Claimed) -> None:
         for worker, count in claimed.reaped:
@@ -276,7 +298,8 @@ class Worker:
                 self._warned.add(name)
                 log.warning(
                     "runs of workflow %r are waiting, and this worker does not know it; they stay "
-                    "in the queue. Import the module that defines it, or start a worker that does.",
+                    "in the queue. Import the module that defines it (after a slash: just this "
+                    "version of it), or start a worker that does.",
                     name,
                 )
 
@@ -333,9 +356,16 @@ class Worker:
     def _evict(self) -> None:
         self._parked.pop(next(iter(self._parked))).machine.close()
 
+    def workflow_of(self, run: Run) -> Workflow[..., Any]:
+        """Return the definition that runs this run, which is one of those we claim."""
+        workflow = self.app.versions.of_run(run.workflow, run.version)
+        if workflow is None:
+            raise UnknownWorkflow(name=run.workflow, known=self.app.versions.claims())
+        return workflow
+
     def new_machine(self, run: Run) -> Machine:
         """Return a machine for the run's workflow, not yet fed."""
-        workflow = self.app.workflows[run.workflow]
+        workflow = self.workflow_of(run)
         return Machine(
             workflow.function, workflow.signature, ns=run.ns, run=run.id, guard=self.settings.guard
         )

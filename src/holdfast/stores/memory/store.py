@@ -72,8 +72,8 @@ class MemoryStore:
             key=lambda run: (run.wake_at or 0, run.id),
         )
         due = [run for run in queue if (run.wake_at or 0) <= now]
-        known = [run for run in due if run.workflow in claim.workflows]
-        later = [run.wake_at for run in queue if run not in due and run.workflow in claim.workflows]
+        known = [run for run in due if _is_known(run, claim)]
+        later = [run.wake_at for run in queue if run not in due and _is_known(run, claim)]
         with self._tables.transaction():
             taken = tuple(self._take(run, claim, now) for run in _choose(known, claim))
         own = [run for run in tables.runs.values() if run.owner == claim.worker]
@@ -83,7 +83,7 @@ class MemoryStore:
             mail=tuple(run.id for run in held if run.has_mail),
             held=frozenset(run.id for run in held),
             dead=self._dead(claim.worker, now),
-            unregistered=tuple(sorted({run.workflow for run in due} - set(claim.workflows))),
+            unregistered=tuple(sorted({_named(run) for run in due if not _is_known(run, claim)})),
             next_wake_at=min((at for at in later if at is not None), default=None),
             first_events={
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
@@ -165,6 +165,7 @@ class MemoryStore:
                 for key, lines in tables.logs.items()
                 if lines
             },
+            definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
@@ -196,6 +197,14 @@ class MemoryStore:
 
 def _is_queued(run: Run) -> bool:
     return run.status in CLAIMABLE and run.wake_at is not None
+
+
+def _is_known(run: Run, claim: Claim) -> bool:
+    return run.workflow in claim.workflows or f"{run.workflow}/{run.version}" in claim.workflows
+
+
+def _named(run: Run) -> str:
+    return f"{run.workflow}/{run.version}" if run.version else run.workflow
 
 
 def _choose(due: list[Run], claim: Claim) -> list[Run]:

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 from holdfast.errors import StoreError
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
+from holdfast.model.writes import Define
 
 RunKey = tuple[str, str]
 
@@ -25,6 +27,7 @@ class Tables:
         self.workers: dict[str, int] = {}
         self.progress: dict[RunKey, dict[str, Progress]] = {}
         self.logs: dict[RunKey, dict[int, LogLine]] = {}
+        self.definitions: dict[Define, Definition] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -123,6 +126,15 @@ class Tables:
         if line.at not in lines:
             lines[line.at] = line
             self._undo.append(lambda: lines.pop(line.at))
+
+    def put_definition(self, key: Define, definition: Definition) -> None:
+        """Keep a definition, or replace what is known of it."""
+        before = self.definitions.get(key)
+        self.definitions[key] = definition
+        if before is None:
+            self._undo.append(lambda: self.definitions.pop(key))
+        else:
+            self._undo.append(lambda: self.definitions.__setitem__(key, before))
 
     def put_worker(self, worker: str, lease_until: int) -> None:
         """Begin or extend a lease; a renewal that comes late never shortens it."""

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.model.annotations import Annotations
+from holdfast.model.definitions import Definition
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
     Annotate,
     Create,
+    Define,
     Import,
     Move,
     Outcome,
@@ -210,6 +212,13 @@ def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
     return Outcome(True, total=len(old[: write.limit]))
 
 
+def _define(tables: Tables, write: Define, now: int) -> Outcome:
+    before = tables.definitions.get(write)
+    first_at, last_at = (now, now) if before is None else (before.first_at, before.last_at)
+    tables.put_definition(write, Definition(*write, first_at, max(last_at, now)))
+    return Outcome(True)
+
+
 _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Create: _create,
     Import: _import,
@@ -221,4 +230,5 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Reap: _reap,
     Retire: _retire,
     Prune: _prune,
+    Define: _define,
 }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.labels import labels_of
@@ -39,13 +40,14 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         lines: dict[RunKey, list[LogLine]] = {}
         for ns, run, *row in connection.execute(SQL.dump_lines):
             lines.setdefault((ns, run), []).append(LogLine._make(row))
+        defined = tuple(map(Definition._make, connection.execute(SQL.dump_definitions)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
     return Dump(
         now, runs, _frozen(events), _frozen(inbox), workers,
         labels={key: labels_of(rows) for key, rows in tags.items()},
-        progress=_frozen(beats), logs=_frozen(lines),
+        progress=_frozen(beats), logs=_frozen(lines), definitions=defined,
     )  # fmt: skip
 
 

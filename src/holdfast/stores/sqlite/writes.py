@@ -16,6 +16,7 @@ from holdfast.model.writes import (
     Annotate,
     Claim,
     Create,
+    Define,
     Import,
     Move,
     Outcome,
@@ -276,6 +277,11 @@ def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
     return Outcome(True, total=len(old))
 
 
+def _define(connection: Connection, write: Define, now: int) -> Outcome:
+    connection.execute(SQL.define_workflow, {**write._asdict(), "now": now})
+    return Outcome(True)
+
+
 _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Create: _create,
     Import: _import,
@@ -287,6 +293,7 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Reap: _reap,
     Retire: _retire,
     Prune: _prune,
+    Define: _define,
 }
 
 

@@ -75,7 +75,7 @@ async def test_only_known_workflows_are_claimed(harness: Harness) -> None:
     await harness.start("mine", workflow="w")
     await harness.start("other", workflow="x")
     claimed = await harness.claim(workflows=("w", "y"))
-    assert (ids(claimed.runs), claimed.unregistered) == (["mine"], ("x",))
+    assert (ids(claimed.runs), claimed.unregistered) == (["mine"], ("x/1",))
     assert ids((await harness.claim(workflows=("x",))).runs) == ["other"]
 
 
@@ -84,13 +84,13 @@ async def test_unregistered_workflows_are_named_once_and_sorted(harness: Harness
         await harness.start(id, workflow=workflow)
     await harness.start("later", workflow="x", wake_at=harness.store.now() + SECOND)
     claimed = await harness.claim(limit=0, workflows=("w",))
-    assert (claimed.runs, claimed.unregistered) == ((), ("y", "z"))
+    assert (claimed.runs, claimed.unregistered) == ((), ("y/1", "z/1"))
 
 
 async def test_a_worker_without_workflows_claims_nothing(harness: Harness) -> None:
     await harness.start("r")
     claimed = await harness.claim(workflows=())
-    assert (claimed.runs, claimed.unregistered) == ((), ("w",))
+    assert (claimed.runs, claimed.unregistered) == ((), ("w/1",))
 
 
 async def test_the_next_wake_up_is_told(harness: Harness) -> None:

@@ -68,10 +68,10 @@ class Sender(Access):
         }
         return await self.send(commands[what])
 
-    async def retry(self, run: str = "r", ns: str = "default") -> Run:
+    async def retry(self, run: str = "r", ns: str = "default", reason: str = "") -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run, ns)
-        command = RetryRun(ns, run, loaded.run.status, loaded.events, self.store.now())
+        command = RetryRun(ns, run, loaded.run.status, loaded.events, self.store.now(), reason)
         retried: Run = await self.send(command)
         return retried
 

@@ -30,5 +30,9 @@ ORDER BY ns, run, seq
 -- name: dump_inbox
 SELECT ns, run, id, kind, name, payload, at, n FROM inbox ORDER BY ns, run, n
 
+-- name: dump_definitions
+SELECT ns, workflow, version, shape, first_at, last_at FROM definitions
+ORDER BY ns, workflow, version, shape
+
 -- name: dump_workers
 SELECT id, lease_until FROM workers ORDER BY id

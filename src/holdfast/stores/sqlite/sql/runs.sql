@@ -93,7 +93,8 @@ RETURNING *
 -- name: claimable_runs
 SELECT id, strikes FROM runs INDEXED BY runs_claim
 WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
-    AND workflow IN (SELECT value FROM json_each(:workflows))
+    AND (workflow IN (SELECT value FROM json_each(:workflows))
+        OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
     AND (strikes < 2 OR :suspects > 0)
 ORDER BY wake_at, id
 LIMIT :limit
@@ -101,19 +102,21 @@ LIMIT :limit
 -- name: next_wake_at
 SELECT wake_at FROM runs INDEXED BY runs_claim
 WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at > :now
-    AND workflow IN (SELECT value FROM json_each(:workflows))
+    AND (workflow IN (SELECT value FROM json_each(:workflows))
+        OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
 ORDER BY wake_at
 LIMIT 1
 
 -- name: unregistered_workflows
-SELECT DISTINCT workflow FROM (
-    SELECT workflow FROM runs INDEXED BY runs_claim
+SELECT DISTINCT rtrim(workflow || '/' || version, '/') AS named FROM (
+    SELECT workflow, version FROM runs INDEXED BY runs_claim
     WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
     ORDER BY wake_at
     LIMIT 1000
 )
 WHERE workflow NOT IN (SELECT value FROM json_each(:workflows))
-ORDER BY workflow
+    AND workflow || '/' || version NOT IN (SELECT value FROM json_each(:workflows))
+ORDER BY named
 
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?

@@ -1,0 +1,48 @@
+"""Which code a run was started on, which one it is blocked on, and which one was seen last."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from holdfast.cli.terminal import clean
+from holdfast.model.definitions import Definition, shown
+from holdfast.model.run import Loaded, Run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def definitions_of(path: Path, run: Run) -> tuple[Definition, ...]:
+    """Return the definitions of the run's workflow, the one seen last at the end."""
+    from holdfast.stores.sqlite.connection import connect
+    from holdfast.stores.sqlite.statements import queries
+
+    with closing(connect(path, writes=False)) as connection:
+        rows = connection.execute(queries().definitions_of_workflow, (run.ns, run.workflow))
+        return tuple(map(Definition._make, rows.fetchall()))
+
+
+def versions_of(definitions: tuple[Definition, ...]) -> str:
+    """Name the versions that were ever seen, as a person says them."""
+    seen = dict.fromkeys(clean(each.version) or "none" for each in reversed(definitions))
+    return ", ".join(seen)
+
+
+def code_of(loaded: Loaded, definitions: tuple[Definition, ...]) -> str:
+    """Say what the run was started on, and what the newest code for it is, if that is known."""
+    started = loaded.events[0].digest if loaded.events else None
+    if not started:
+        return ""
+    told = f"started on shape {shown(started)}"
+    newest = newest_for(loaded.run, definitions)
+    if newest is None or newest.shape == started:
+        return told
+    return f"{told}; the newest code is {shown(newest.shape)}"
+
+
+def newest_for(run: Run, definitions: tuple[Definition, ...]) -> Definition | None:
+    """Return the definition seen last that can run this run."""
+    exact = [each for each in definitions if each.version == run.version]
+    open_to = [each for each in definitions if not run.version or not each.version]
+    return next(reversed(exact or open_to), None)

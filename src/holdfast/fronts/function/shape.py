@@ -1,0 +1,73 @@
+"""The shape of a definition: a few bytes that change when its code does.
+
+They are made of what a run depends on and can be seen without running it: the schemas of input and
+result, the text of the body and of the helpers of its module, and the names of the steps these
+call. Comments and layout do not count. The same code has the same shape on every Python.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import tokenize
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from holdfast.fronts.function.step import Step
+from holdfast.machine.values import Signature, digest
+
+_LAYOUT = frozenset(
+    {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+)
+
+
+def shape_of(function: Any, signature: Signature, version: str) -> bytes:
+    """Return the shape of this version of the workflow whose body is `function`."""
+    types = (signature.schema.hex(), signature.result.digest.hex())
+    return digest("\n".join((version, *types, *_parts(function, set()))).encode())
+
+
+def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
+    """Yield the text of a function and of the helpers it names, and the names of their steps."""
+    seen.add(function)
+    yield _text(function)
+    known = {**function.__globals__, **_closure(function)}
+    for value in [known.get(name) for name in _names(function.__code__)]:
+        if isinstance(value, Step):
+            yield f"step {value.name}"
+        elif isinstance(value, FunctionType) and value not in seen and _is_near(value, function):
+            yield from _parts(value, seen)
+
+
+def _is_near(helper: FunctionType, function: FunctionType) -> bool:
+    return helper.__module__ == function.__module__
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the global and outer names a function uses, the functions in it included, sorted."""
+    found = {*code.co_names, *code.co_freevars}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found.update(_names(constant))
+    return sorted(found)
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # defined further down
+            continue
+    return found
+
+
+def _text(function: FunctionType) -> str:
+    """Return the source without comments and layout, or the names in it if there is none."""
+    try:
+        lines = inspect.getsource(function)
+        tokens = tokenize.generate_tokens(io.StringIO(inspect.cleandoc(lines)).readline)
+        return "".join(token.string for token in tokens if token.type not in _LAYOUT)
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        return " ".join(_names(function.__code__))

@@ -1,0 +1,71 @@
+"""Blocked runs go on after the fix: a worker with other code lets them try again by itself.
+
+A block records the shape of the code it happened on. A worker whose code has another shape resumes
+the run; if that blocks it too, its shape stands in the history as well, and no worker with this
+shape resumes it again. So each code tries each blocked run once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from holdfast.app import App
+from holdfast.errors import StoreError
+from holdfast.kernel import dispatch
+from holdfast.model.commands import RetryRun
+from holdfast.model.definitions import shown
+from holdfast.model.run import Run
+from holdfast.model.writes import Filter, Page
+from holdfast.ports.store import Store
+
+log = logging.getLogger("holdfast.worker")
+
+EVERY = 60.0
+"""Seconds between two looks: another worker, with other code, may block runs at any time."""
+PAGE = 100
+
+
+class Mender:
+    """Lets the blocked runs of an app try again, once for each shape of their code."""
+
+    def __init__(self, app: App, store: Store) -> None:
+        self._app, self._store = app, store
+        self._judged: dict[str, int] = {}
+
+    async def mend_for_life(self) -> None:
+        """Look now, and then every minute."""
+        while True:
+            try:
+                await self.look()
+            except StoreError as error:
+                log.warning("cannot look for blocked runs: %s", error)
+            await asyncio.sleep(EVERY)
+
+    async def look(self) -> None:
+        """Resume every blocked run that the code here has not been tried on."""
+        page = Page(limit=PAGE)
+        while True:
+            runs = await self._store.find(Filter(self._app.namespace, statuses=("blocked",)), page)
+            for run in runs:
+                await self._try(run)
+            if len(runs) < PAGE:
+                return
+            page = Page(PAGE, runs[-1].created_at, runs[-1].id)
+
+    async def _try(self, run: Run) -> None:
+        workflow = self._app.versions.of_run(run.workflow, run.version)
+        if workflow is None or self._judged.get(run.id) == run.seq:
+            return
+        self._judged[run.id] = run.seq
+        loaded = await self._store.load(run.ns, run.id)
+        if loaded is None or loaded.run.status != "blocked":
+            return
+        shapes = [event.digest for event in loaded.events if event.kind == "run.blocked"]
+        if workflow.shape in shapes:
+            return
+        reason = f"a worker has code of shape {shown(workflow.shape)}"
+        command = RetryRun(run.ns, run.id, "blocked", loaded.events, self._store.now(), reason)
+        (outcome,) = await self._store.write([dispatch.decide(command)])
+        if outcome.applied:
+            log.info("run %s is blocked no more: %s", run.id, reason)

@@ -1,0 +1,1 @@
+"""Four releases of one shop, deployed one after another under open runs."""

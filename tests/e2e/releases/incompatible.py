@@ -1,0 +1,30 @@
+"""A step before all others, for every run: what open ones have done does not fit."""
+
+import holdfast as hf
+
+app = hf.App("shop")
+paid = hf.Signal("paid", bool)
+
+
+@app.step
+async def reserve(item: str) -> str:
+    return f"reserved {item}"
+
+
+@app.step
+async def ship(item: str) -> str:
+    return f"shipped {item}"
+
+
+@app.step
+async def check(item: str) -> str:
+    return f"checked {item}"
+
+
+@app.workflow
+async def checkout(item: str) -> list[str]:
+    done = [await check(item)]
+    done.append(await reserve(item))
+    await hf.wait_for(paid)
+    done.append(await ship(item))
+    return done
