@@ -102,7 +102,9 @@ class App:
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
     @overload
-    def workflow(self, /, *, name: str | None = None, version: str = "") -> WorkflowDecorator: ...
+    def workflow(
+        self, /, *, name: str | None = None, version: str = "", timeout: Duration | None = None
+    ) -> WorkflowDecorator: ...
     def workflow(
         self,
         function: Callable[..., Coroutine[Any, Any, Any]] | None = None,
@@ -110,11 +112,16 @@ class App:
         *,
         name: str | None = None,
         version: str = "",
+        timeout: Duration | None = None,
     ) -> Any:
-        """Register an async function as a workflow: its body, deterministic and only asking."""
+        """Register an async function as a workflow: its body, deterministic and only asking.
+
+        `timeout` is how long a run of it may take, from its start; then it is cancelled, may clean
+        up, and ends `timed_out`.
+        """
 
         def register(target: Callable[..., Coroutine[Any, Any, Any]]) -> Workflow[..., Any]:
-            made = Workflow(target, name=name, version=version)
+            made = Workflow(target, name=name, version=version, timeout=timeout)
             self._refuse_duplicate(made)
             self._workflows[made.name] = made
             return made

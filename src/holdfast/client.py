@@ -17,6 +17,7 @@ from holdfast.errors import (
     RunTimedOut,
     UnknownWorkflow,
 )
+from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
@@ -28,6 +29,7 @@ from holdfast.model.commands import (
     StartRun,
     TerminateRun,
 )
+from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Loaded, Run
@@ -59,8 +61,17 @@ class Client:
     def __init__(self, app: App, engine: LocalEngine) -> None:
         self.app, self.engine = app, engine
 
-    async def start(self, bound: Bound[R], *, id: str | None = None) -> RunHandle[R]:
+    async def start(
+        self,
+        bound: Bound[R],
+        *,
+        id: str | None = None,
+        timeout: Duration | Keep | None = KEEP,
+    ) -> RunHandle[R]:
         """Start a run and return once it is stored.
+
+        `timeout` is how long it may take from now on; without it, what the workflow says, with
+        None, for ever.
 
         The id is the idempotency key: the same id, workflow and input find the same run. Raises
         `RunConflict` if the id belongs to other work, `InvalidName` if it cannot be an id.
@@ -75,6 +86,7 @@ class Client:
             input=bound.input,
             input_digest=digest(bound.input),
             at=now,
+            timeout=_timeout(workflow, timeout),
         )
         is_known = self.app.workflows.get(workflow.name) is workflow
         run = await self.engine.start(command, is_known=is_known)
@@ -206,6 +218,12 @@ class RunHandle(Generic[R_co]):
                 raise UnknownWorkflow(name=name, known=known)
             self._workflow = found
         return self._workflow.signature.result
+
+
+def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int | None:
+    if isinstance(given, Keep):
+        return workflow.timeout
+    return None if given is None else microseconds(given, field="timeout")
 
 
 def new_id(now: int) -> str:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.stores.sqlite.statements import migrations
 from tests.cli.conftest import Type
+
+LATEST = len(migrations())
 
 
 @pytest.mark.usefixtures("full")
@@ -45,10 +48,10 @@ class TestDb:
     ) -> None:
         assert typed("db", "status").exit_code == 5
         assert not (tmp_path / "sample.db").exists()
-        assert "from version 0 to 1" in typed("db", "migrate").stdout
-        assert "is at version 1" in typed("db", "migrate").stdout
+        assert f"from version 0 to {LATEST}" in typed("db", "migrate").stdout
+        assert f"is at version {LATEST}" in typed("db", "migrate").stdout
         facts = json.loads(typed("db", "status", "--json").stdout)
-        assert facts["schema"] == facts["schema_of_release"] == 1
+        assert facts["schema"] == facts["schema_of_release"] == LATEST
 
     @pytest.mark.usefixtures("full")
     def test_a_backup_holds_every_run(self, typed: Type, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """RetryRun: nothing is destroyed; what led to the failure stops counting.
 
 A blocked or quarantined run simply goes on. A failed one is reopened in a new generation: its
-close, the step failures that caused it with their attempts, and what the body noted after the
-first of them are superseded. Other answers stay. Those that the body no longer asks for, because
-it came to them by way of the failure, are superseded by whoever replays the run next.
+close, its passed deadline, the step failures that caused it with their attempts, and what the body
+noted after the first of them are superseded; its time-out begins anew. Other answers stay. Those
+that the body no longer asks for, because it came to them by way of the failure, are superseded by
+whoever replays the run next.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def decide(command: RetryRun) -> Move:
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),
         reopens=reopens,
+        deadline=_deadline(command),
     )
 
 
@@ -46,7 +48,17 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]
     cut = min(failures, default=close.seq)
     notes = [e.seq for e in history if CLASS_OF[e.kind] == "note" and e.asked_seq >= cut]
-    return tuple(sorted({close.seq, *failures, *attempts, *notes}))
+    deadlines = [e.seq for e in history if e.kind == "deadline.passed"]
+    return tuple(sorted({close.seq, *failures, *attempts, *notes, *deadlines}))
+
+
+def _deadline(command: RetryRun) -> int | None:
+    """Give a reopened run as long again as it had from its start, or from its last reopening."""
+    if command.deadline is None or not command.history:
+        return None
+    began = max(e.at for e in command.history if e.kind in ("run.started", "run.reopened"))
+    # The store stamps the reopening no earlier than the last event.
+    return max(command.at, command.history[-1].at) + command.deadline - began
 
 
 def read(command: RetryRun, outcome: Outcome) -> Run:

@@ -22,6 +22,7 @@ def decide(command: StartRun) -> Create:
         event=event,
         wake_at=max(command.wake_at, command.at),
         owner=command.owner,
+        deadline=None if command.timeout is None else command.at + command.timeout,
     )
 
 

@@ -441,5 +441,6 @@ class Machine:
         "run.started": _start,
         "signal.received": _receive,
         "cancel.requested": _cancel,
+        "deadline.passed": _cancel,
         "child.closed": _close_child,
     }

@@ -23,6 +23,8 @@ class StartRun(NamedTuple):
     at: int
     wake_at: int = 0
     owner: str | None = None
+    timeout: int | None = None
+    """How long the run may take, from `at`."""
 
 
 class SignalRun(NamedTuple):
@@ -81,6 +83,7 @@ class RetryRun(NamedTuple):
     status: RunStatus
     history: tuple[Event, ...]
     at: int
+    deadline: int | None = None
 
 
 class ClaimRuns(NamedTuple):
@@ -110,7 +113,7 @@ class CommitTurn(NamedTuple):
     inbox_read: int | None = None
     inbox_seq: int | None = None
     due: int = 0
-    """The latest due time among the turn's fired timers."""
+    """The latest due time among the turn's fired timers and its passed deadline."""
     supersedes: tuple[int, ...] = ()
     """Answers from before a retry that the body no longer asks for."""
     superseded_by: int = 0
@@ -148,6 +151,8 @@ class QuarantineRun(NamedTuple):
     run: str
     at: int
     reason: str
+    strikes: int = 0
+    """How many it must still have: what gave it new credit meanwhile wins."""
 
 
 class PruneRuns(NamedTuple):
@@ -156,6 +161,8 @@ class PruneRuns(NamedTuple):
     ns: str
     before: int
     limit: int = 1_000
+    every: int = 0
+    """Do nothing if somebody forgot runs of this namespace less than this long ago."""
 
 
 Command = (

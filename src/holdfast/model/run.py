@@ -30,6 +30,7 @@ class Run(NamedTuple):
     created_at: int
     updated_at: int
     closed_at: int | None
+    deadline: int | None = None
 
     @property
     def has_mail(self) -> bool:

@@ -113,6 +113,8 @@ def what(event: Event) -> str:
         return f"signal {clean(signal_in(event))}"
     if event.kind == "cancel.requested":
         return "cancel requested"
+    if event.kind == "deadline.passed":
+        return "deadline passed"
     if key:
         return key
     return event.kind.partition(".")[2].replace("_", " ")
@@ -123,6 +125,8 @@ def detail(event: Event) -> str:
     if event.kind == "timer.fired":
         return f"was due at {clock(int(event.payload or 0))}"
     value = fields_of(event.payload)
+    if event.kind == "deadline.passed":
+        return clean(f"it waited for {value.get('waited_for')}")
     if event.kind == "step.retrying":
         again = span(int(value.get("retry_at", event.at)) - event.at)
         return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")

@@ -99,7 +99,7 @@ class LocalEngine:
     async def retry(self, run: str, at: int) -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run)
-        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at)
+        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at, loaded.run.deadline)
         reopened: Run = await self.do(command)
         return reopened
 

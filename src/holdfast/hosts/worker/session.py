@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import BodyStuck, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, replay
+from holdfast.hosts.worker import attempts, overdue, replay
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -37,10 +37,10 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_failures", "_look", "_mail", "_mail_came", "_must_read",
-        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_wake",
-        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
-        "running", "seq", "state",
+        "_born", "_call", "_deadline", "_failures", "_look", "_mail", "_mail_came", "_must_read",
+        "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded",
+        "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
+        "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -55,6 +55,8 @@ class Session:
         self.cancelled_at: int | None = None
         self.paused = False
         self.draining = False
+        self._deadline = run.deadline
+        self._overdue: str | None = None
         self._retries: dict[str, Retrying] = {}
         self._results: list[Result] = []
         self._mail: tuple[Message, ...] = ()
@@ -151,7 +153,7 @@ class Session:
         try:
             turn = self._feed(draft, results, mail)
         except HoldfastError as error:
-            draft.block(error, mail)
+            overdue.set_aside(draft, self.run, error, mail)
             turn = Turn()
         self._conclude(draft, turn)
         if draft.has_changes:
@@ -171,8 +173,7 @@ class Session:
             with machine.entered():
                 for result in results:
                     self._feed_result(draft, result)
-        if not self.paused:
-            self._fire_timers(draft)
+        self._fire_timers(draft)
         if self._shown:
             self._record_shown(draft)
         return self._take_turn()
@@ -202,9 +203,11 @@ class Session:
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
         if message.kind == "pause":
-            self.paused = True
+            # What is cancelled goes on to its end.
+            self.paused = self.cancelled_at is None
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
+            self.paused, self._deadline = False, None
         self.machine.feed(event)
 
     def _feed_result(self, draft: Draft, result: Result) -> None:
@@ -226,13 +229,24 @@ class Session:
 
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
-        while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
-            machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+        if not self.paused:
+            while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
+                machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+        if self._deadline is not None and draft.at >= self._deadline:
+            self._pass_deadline(draft, self._deadline)
+
+    def _pass_deadline(self, draft: Draft, due: int) -> None:
+        """Cancel the body, as a cancel does. A pause does not stop the clock."""
+        if self.machine.ended is None:
+            self._overdue = overdue.awaited(self.machine, self._retries)
+            event = overdue.record(draft, due, self._overdue)
+            self.cancelled_at, self.paused, self._deadline = event.at, False, None
+            self.machine.feed(event)
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
         if turn.ended is not None:
-            draft.close(turn.ended)
+            draft.close(overdue.ending(turn.ended, self.run, self._overdue))
             for name in turn.ended.leftovers:
                 log.warning("run %s ended while task %s was unfinished", self.run.id, name)
             for key in self.machine.unawaited:
@@ -240,7 +254,7 @@ class Session:
         elif draft.status != "running":
             return
         elif self._is_out_of_grace(draft.at):
-            draft.close(Ended("cancelled"))
+            draft.close(overdue.ending(Ended("cancelled"), self.run, self._overdue))
         elif not self._is_busy(turn):
             self._settle_down(draft)
 
@@ -257,7 +271,7 @@ class Session:
 
     def _settle_down(self, draft: Draft) -> None:
         if self.paused:
-            draft.pause(self.inbox_seq)
+            draft.pause(self.inbox_seq, self._deadline)
         elif self.draining:
             draft.release(self.inbox_seq)
         elif not self._wakes_soon(draft.at):
@@ -361,7 +375,7 @@ class Session:
         """Set the run aside with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp())
-        draft.block(error, mail)
+        overdue.set_aside(draft, self.run, error, mail)
         await self._commit(draft, Turn(), [])
 
     def _replay(self, events: tuple[Event, ...]) -> None:
@@ -371,6 +385,8 @@ class Session:
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
+        self._overdue = folded.overdue
+        self._deadline = self.run.deadline if folded.cancelled_at is None else None
         self._reopened_at = folded.reopened_at
         self._retries = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
@@ -424,7 +440,7 @@ class Session:
         return max(self.last_at, self._worker.store.now())
 
     def _wake_at(self) -> int | None:
-        """Return when the run must go on by itself: a timer, a retry, the end of a grace."""
+        """Return when the run must go on by itself: a timer, a retry, its deadline."""
         times: list[int] = []
         if self._retries:
             running = self.running
@@ -432,6 +448,8 @@ class Session:
         timer = self.machine.next_timer()
         if timer is not None:
             times.append(timer[0])
+        if self._deadline is not None:
+            times.append(self._deadline)
         if self.cancelled_at is not None:
             times.append(self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6))
         return min(times, default=None)
@@ -447,8 +465,8 @@ class Session:
         """Return what is done when poked, or when the next timer or retry is due."""
         loop = asyncio.get_running_loop()
         wake = self._wake = loop.create_future()
-        wake_at = self._wake_at()
-        if wake_at is not None and not (self.paused or self.draining):
+        wake_at = self._deadline if self.paused or self.draining else self._wake_at()
+        if wake_at is not None:
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
             self._call = loop.call_later(min(delay, 3_600), self.poke)
         return wake

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
-from holdfast.model.events import Event, EventKind
+from holdfast.model.events import Event, EventKind, Failure
 from holdfast.model.failures import encode_failure, failure_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
@@ -88,6 +88,11 @@ class Draft:
         self._due = max(self._due, due)
         return self.add(Event("timer.fired", self.at, key, str(due).encode(), asked_seq))
 
+    def pass_deadline(self, due: int, payload: bytes) -> Event:
+        """Record that the run's time is over; the store checks its own clock against `due`."""
+        self._due = max(self._due, due)
+        return self.add(Event("deadline.passed", self.at, payload=payload))
+
     def close(self, ended: Ended) -> None:
         """End the run as its body ended."""
         payload = ended.payload
@@ -97,27 +102,37 @@ class Draft:
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
-    def block(self, error: HoldfastError, mail: tuple[Message, ...]) -> None:
-        """Set the run aside until its code or data is mended.
+    def block(
+        self, error: HoldfastError, mail: tuple[Message, ...], wake_at: int | None = None
+    ) -> None:
+        """Set the run aside until its code or data is mended, or until its deadline."""
+        self._keep_only(mail)
+        failure = failure_of(error)
+        self._wake_at = wake_at
+        self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
+        self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
 
-        Of this turn only the messages count: they are always accepted.
-        """
+    def expire(self, failure: Failure, mail: tuple[Message, ...], due: int) -> None:
+        """End the run where it would have been blocked, because its deadline has passed."""
+        self._keep_only(mail)
+        self._due = due
+        self.close(Ended("timed_out", failure=failure))
+
+    def _keep_only(self, mail: tuple[Message, ...]) -> None:
+        """Of a turn that could not be made only the messages count: they are always accepted."""
         self.events.clear()
         self._due = 0
         for message in mail:
             self.add_message(message)
-        failure = failure_of(error)
-        self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
-        self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
         """Let the run wait without a worker, unless a message has come meanwhile."""
         self.status, self._wake_at, self._reason = "waiting", wake_at, reason
         self._parks_at = inbox_seq
 
-    def pause(self, inbox_seq: int) -> None:
-        """Stop as asked, now that no step runs."""
-        self.status, self._reason = "paused", "paused"
+    def pause(self, inbox_seq: int, wake_at: int | None) -> None:
+        """Stop as asked, now that no step runs; a deadline goes on counting."""
+        self.status, self._reason, self._wake_at = "paused", "paused", wake_at
         self._parks_at = inbox_seq
 
     def release(self, inbox_seq: int) -> None:

@@ -71,7 +71,8 @@ class MemoryStore:
         known = [run for run in due if run.workflow in claim.workflows]
         later = [run.wake_at for run in queue if run not in due and run.workflow in claim.workflows]
         with self._tables.transaction():
-            taken = tuple(self._take(run, claim, now) for run in _choose(known, claim))
+            chosen, convicts = _choose(known, claim)
+            taken = tuple(self._take(run, claim, now) for run in chosen)
         own = [run for run in tables.runs.values() if run.owner == claim.worker]
         held = [run for run in own if run.ns == claim.ns]
         return Claimed(
@@ -85,6 +86,7 @@ class MemoryStore:
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
             },
             reaped=tuple((worker, count) for worker, count in reaped if count),
+            convicts=convicts,
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -154,17 +156,28 @@ def _is_queued(run: Run) -> bool:
     return run.status in CLAIMABLE and run.wake_at is not None
 
 
-def _choose(due: list[Run], claim: Claim) -> list[Run]:
-    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice."""
+def _choose(due: list[Run], claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
+    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice.
+
+    Beside them the runs met on the way that crashed too many.
+    """
     chosen: list[Run] = []
+    convicts: list[Run] = []
     suspects = 0
     for run in due:
+        if len(chosen) >= claim.limit:
+            break
         if run.strikes >= 2:
+            if not claim.suspects:
+                continue
+            if run.strikes >= claim.strikes:
+                convicts.append(run)
+                continue
             if suspects >= claim.suspects:
                 continue
             suspects += 1
         chosen.append(run)
-    return chosen[: claim.limit]
+    return chosen, tuple(convicts)
 
 
 def _matches(run: Run, filter: Filter) -> bool:

@@ -20,6 +20,7 @@ class Tables:
         self.events: dict[RunKey, list[Event]] = {}
         self.inbox: dict[RunKey, dict[str, Message]] = {}
         self.workers: dict[str, int] = {}
+        self.pruned: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -91,6 +92,12 @@ class Tables:
             self._undo.append(lambda: self.workers.pop(worker, None))
         else:
             self._undo.append(lambda: self.workers.__setitem__(worker, before))
+
+    def put_pruned(self, ns: str, at: int) -> None:
+        """Remember when runs of a namespace were forgotten last."""
+        before = self.pruned.get(ns, 0)
+        self.pruned[ns] = at
+        self._undo.append(lambda: self.pruned.__setitem__(ns, before))
 
     def drop_worker(self, worker: str) -> None:
         """Remove a worker's row, if there is one."""

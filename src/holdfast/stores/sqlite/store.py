@@ -178,11 +178,12 @@ class SqliteStore:
                 reaps += tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
             counts = [(reap.worker, apply(connection, reap, now).total) for reap in reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
-            taken = take(connection, claim, now) if claim.limit > 0 else ()
+            taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
             seen = reader.peek(connection, claim, now)
             left = [Notice(what="ready")] if reaped and seen.claimable else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
-            return (seen, Claimed(runs=taken, first_events=fresh, reaped=reaped)), left
+            found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
+            return (seen, found), left
 
         return work
 

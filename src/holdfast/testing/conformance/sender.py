@@ -71,7 +71,9 @@ class Sender(Access):
     async def retry(self, run: str = "r", ns: str = "default") -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run, ns)
-        command = RetryRun(ns, run, loaded.run.status, loaded.events, self.store.now())
+        command = RetryRun(
+            ns, run, loaded.run.status, loaded.events, self.store.now(), loaded.run.deadline
+        )
         retried: Run = await self.send(command)
         return retried
 

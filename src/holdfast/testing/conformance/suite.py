@@ -11,7 +11,7 @@ from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "leases", "queries", "moves",
-    "retries", "retention", "isolation", "notices", "durability", "sharing",
+    "deadlines", "retries", "retention", "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 
 
