@@ -29,6 +29,7 @@ HoldfastError
 ├── Undecodable              HF503  a stored payload cannot be read
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
+│   │   └── StoreFull        HF607  ... because there is no room
 │   ├── OutcomeUnknown       HF603  the write may or may not have happened
 │   ├── StoreVersion         HF604  the database is of another release
 │   └── StoreSettings        HF605  the database cannot keep our promises
@@ -362,6 +363,12 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or is busy; nothing was written."""
 
     code = "HF602"
+
+
+class StoreFull(StoreUnavailable):
+    """The store has no room; nothing was written. It goes on by itself when there is room."""
+
+    code = "HF607"
 
 
 class OutcomeUnknown(StoreError):

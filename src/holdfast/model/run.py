@@ -37,6 +37,10 @@ class Run(NamedTuple):
         """Tell whether messages wait that the history does not hold yet."""
         return self.inbox_seq > self.inbox_read
 
+    def is_held_as(self, held: Run) -> bool:
+        """Tell whether this row, read now, is in the same hands as when it was `held`."""
+        return self.status == "running" and self.epoch == held.epoch and self.owner == held.owner
+
 
 class Message(NamedTuple):
     """One row of a run's inbox. `n` is its place in the order of acceptance."""

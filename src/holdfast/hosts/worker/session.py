@@ -114,6 +114,11 @@ class Session:
         if wake is not None and not wake.done():
             wake.set_result(None)
 
+    def go_on(self) -> None:
+        """Begin what could not begin while the store took no writes."""
+        self._resumes = True
+        self.poke()
+
     def drain(self) -> None:
         """Start nothing more; give the run back when its running steps have ended."""
         self.draining = True
@@ -121,10 +126,13 @@ class Session:
 
     def give_up_steps(self) -> None:
         """Stop waiting for running steps; they count as not attempted."""
+        self._stop_steps()
+        self.poke()
+
+    def _stop_steps(self) -> None:
         for step in self.running.values():
             step.stop()
         self.running.clear()
-        self.poke()
 
     # --- the loop
 
@@ -265,9 +273,14 @@ class Session:
 
     def _is_busy(self, turn: Turn) -> bool:
         """Tell whether steps run, or are about to."""
-        if turn.asks and not (self.paused or self.draining):
+        if (turn.asks or self._is_held_back) and not (self.paused or self.draining):
             return True
         return bool(self.running and self.running.keys() - turn.dropped)
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Tell whether the store takes no writes: nothing begins, and nobody parks, until then."""
+        return self._worker.health.trouble is not None
 
     def _settle_down(self, draft: Draft) -> None:
         if self.paused:
@@ -282,12 +295,14 @@ class Session:
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:
-            log.warning("run %s: a commit failed: %s", self.run.id, error)
+            self._worker.health.failed(error)
             self._throw_away(results)
             await self._worker.be_patient(self._failures)
             self._failures += 1
             return
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self._worker.health.works()
         answer = dispatch.read(command, outcome)
         if answer == "mail":
             draft.stay()
@@ -366,7 +381,7 @@ class Session:
     async def _load(self, *, after: int) -> Loaded | None:
         """Read the run, however long the store is away. None: it is no longer ours."""
         loaded = await self._worker.patiently(self.run, after)
-        if loaded is None or not _is_ours(loaded.run, self.run):
+        if loaded is None or not loaded.run.is_held_as(self.run):
             self.state = "lost"
             return None
         return loaded
@@ -409,7 +424,7 @@ class Session:
         return [ask for key, ask in self.machine.asks.items() if key not in begun]
 
     def _start(self, asks: list[StepAsk]) -> None:
-        if self.draining or self.paused:
+        if self.draining or self.paused or self._is_held_back:
             return
         for ask in asks:
             self._start_one(ask, 1)
@@ -466,7 +481,7 @@ class Session:
         loop = asyncio.get_running_loop()
         wake = self._wake = loop.create_future()
         wake_at = self._deadline if self.paused or self.draining else self._wake_at()
-        if wake_at is not None:
+        if wake_at is not None and not self._is_held_back:
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
             self._call = loop.call_later(min(delay, 3_600), self.poke)
         return wake
@@ -479,12 +494,6 @@ class Session:
 
     def _let_go(self) -> None:
         self._wake_up()
-        for step in self.running.values():
-            step.stop()
-        self.running.clear()
+        self._stop_steps()
         if self.state != "parked":
             self.machine.close()
-
-
-def _is_ours(stored: Run, held: Run) -> bool:
-    return stored.status == "running" and stored.epoch == held.epoch and stored.owner == held.owner
