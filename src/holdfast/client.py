@@ -24,6 +24,7 @@ from holdfast.machine.values import Schema, digest
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
+    PruneRuns,
     ResumeRun,
     SignalRun,
     StartRun,
@@ -35,6 +36,9 @@ from holdfast.model.failures import decode_failure
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
+
+PRUNE_BATCH = 100
+"""How many runs are forgotten in one commit."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -117,6 +121,19 @@ class Client:
         )
         last = runs[-1] if runs and len(runs) == limit else None
         return Listing(runs, f"{last.created_at}:{last.id}" if last else None)
+
+    async def prune(self, *, older_than: Duration) -> int:
+        """Forget runs that closed so long ago, with all of their histories; return how many.
+
+        Open runs are never forgotten. Many runs go in small batches, so that others can write.
+        """
+        now = self.engine.store.now()
+        before = now - microseconds(older_than, field="older_than")
+        total, batch = 0, PRUNE_BATCH
+        while batch == PRUNE_BATCH:
+            batch = await self.engine.do(PruneRuns(self.engine.ns, before, PRUNE_BATCH))
+            total += batch
+        return total
 
 
 class RunHandle(Generic[R_co]):

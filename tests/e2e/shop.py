@@ -78,6 +78,20 @@ def result_of_order(n: int) -> int:
 
 
 @app.step
+async def crash(seconds: float) -> None:
+    """Take the whole process down, at once or after a while."""
+    note("crash")
+    await asyncio.sleep(seconds)
+    os.abort()
+
+
+@app.workflow
+async def killer(seconds: float) -> None:
+    await price(1)
+    await crash(seconds)
+
+
+@app.step
 async def freeze(once: str) -> int:
     """Stop the whole process as the last act of the first execution: its result is in hand."""
     note("freeze")

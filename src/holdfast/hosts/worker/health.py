@@ -2,7 +2,8 @@
 
 A store that refuses writes, because its disk is full or another program holds it, is a state, not a
 series of errors: it is told once when it begins and once when it is over. Meanwhile the worker
-keeps its runs and the results it holds, starts nothing new, and tries again.
+keeps its runs and the results it holds, starts nothing new, and tries again. On a disk that is
+nearly full some writes pass and others do not: then only those that do not wait.
 """
 
 from __future__ import annotations
@@ -21,27 +22,42 @@ class Health:
 
     def __init__(self, healed: Callable[[], None]) -> None:
         self.trouble: StoreError | None = None
+        self._failing: set[str] = set()
         self._healed = healed
         self._since = 0.0
         self._over_at = float("-inf")
 
-    def failed(self, error: StoreError) -> None:
-        """Note that the store could not do something."""
-        if self.trouble is None:
+    @property
+    def is_degraded(self) -> bool:
+        """Tell whether there is anything that the store did not take when it was tried last."""
+        return bool(self._failing)
+
+    def failed(self, error: StoreError, who: str = "") -> None:
+        """Note that the store could not do something for a run, or (empty) for the worker."""
+        if not self._failing:
             self._since = asyncio.get_running_loop().time()
             log.warning(
                 "degraded: %s Runs and results are kept, no step is started, and I try again.",
                 error,
             )
+        self._failing.add(who)
         self.trouble = error
 
-    def works(self) -> None:
-        """Note that the store took a write."""
+    def works(self, who: str = "") -> None:
+        """Note that the store took a write of `who`: others may begin again."""
+        self.forget(who)
         if self.trouble is not None:
             self.trouble = None
             self._over_at = asyncio.get_running_loop().time()
-            log.warning("the store takes writes again after %.1f s", self._over_at - self._since)
             self._healed()
+
+    def forget(self, who: str) -> None:
+        """Note that `who` waits no more."""
+        if who in self._failing:
+            self._failing.discard(who)
+            if not self._failing:
+                took = asyncio.get_running_loop().time() - self._since
+                log.warning("no longer degraded: the store takes writes again after %.1f s", took)
 
     def was_ill(self, seconds: float) -> bool:
         """Tell whether others may have been unable to renew within so many seconds."""

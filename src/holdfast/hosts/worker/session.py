@@ -295,14 +295,14 @@ class Session:
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:
-            self._worker.health.failed(error)
+            self._worker.health.failed(error, self.run.id)
             self._throw_away(results)
             await self._worker.be_patient(self._failures)
             self._failures += 1
             return
         if self._failures:
             self._failures = 0
-            self._worker.health.works()
+            self._worker.health.works(self.run.id)
         answer = dispatch.read(command, outcome)
         if answer == "mail":
             draft.stay()
@@ -495,5 +495,6 @@ class Session:
     def _let_go(self) -> None:
         self._wake_up()
         self._stop_steps()
+        self._worker.health.forget(self.run.id)
         if self.state != "parked":
             self.machine.close()

@@ -164,7 +164,7 @@ class Worker:
             poked = self._poked.is_set()
             self._poked.clear()
             try:
-                if self.health.trouble is not None:
+                if self.health.is_degraded:
                     await self._lease.renew()
                     self.health.works()
                 wait = await self._claim(eager=poked)
