@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import holdfast as hf
@@ -89,6 +90,19 @@ async def crash(seconds: float) -> None:
 async def killer(seconds: float) -> None:
     await price(1)
     await crash(seconds)
+
+
+@app.step
+async def block(seconds: float) -> int:
+    """Hold up the whole event loop, as a careless step does."""
+    note("block")
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@app.workflow
+async def blocking(seconds: float) -> int:
+    return await block(seconds)
 
 
 @app.step

@@ -15,8 +15,8 @@ PINNED = """
 App BadDefinition Bound Client Event HoldfastError IllegalMove InvalidDuration InvalidName
 InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
-RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
-TooManyAsks
+RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
+StoreUnavailable TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
 idempotency_key now random sleep uuid wait wait_for
 """

@@ -20,12 +20,13 @@ log = logging.getLogger("holdfast.worker")
 class Health:
     """`trouble` is the error of a store that takes no writes, or None."""
 
-    def __init__(self, healed: Callable[[], None]) -> None:
+    def __init__(self, healed: Callable[[], None], *, jump: float) -> None:
         self.trouble: StoreError | None = None
         self._failing: set[str] = set()
         self._healed = healed
         self._since = 0.0
         self._over_at = float("-inf")
+        self._jump, self._ahead = jump, float("inf")
 
     @property
     def is_degraded(self) -> bool:
@@ -58,6 +59,17 @@ class Health:
             if not self._failing:
                 took = asyncio.get_running_loop().time() - self._since
                 log.warning("no longer degraded: the store takes writes again after %.1f s", took)
+
+    def look_at(self, now: int) -> None:
+        """Compare the store's clock with our own: after a jump, leases look over that are not.
+
+        A machine that was suspended looks the same from inside.
+        """
+        own = asyncio.get_running_loop().time()
+        ahead = now / 1e6 - own
+        if ahead - self._ahead > self._jump:
+            self._over_at = own
+        self._ahead = ahead
 
     def was_ill(self, seconds: float) -> bool:
         """Tell whether others may have been unable to renew within so many seconds."""

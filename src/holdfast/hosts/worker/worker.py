@@ -61,7 +61,7 @@ class Worker:
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
         self.sessions: dict[str, Session] = {}
         self.refusals = 0
-        self.health = Health(self._healed)
+        self.health = Health(self._healed, jump=self.settings.renew)
         self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
@@ -179,6 +179,7 @@ class Worker:
         room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
         suspects = 1 - min(1, sum(s.run.strikes >= SUSPECT for s in self.sessions.values()))
         before = tuple(self.sessions)
+        self.health.look_at(self.store.now())
         claim = Claim(
             ns=self.app.namespace,
             worker=self.id,
@@ -204,7 +205,7 @@ class Worker:
 
     async def _reap(self, claim: Claim, claimed: Claimed) -> int:
         """Take runs from the dead, and claim what there is room for in the same commit."""
-        # A lease that is over says nothing while the store took no renewals.
+        # A lease that is over says nothing if the store took no renewals, or its clock jumped.
         was_ill = self.health.was_ill(self.settings.lease)
         dead = [(worker, is_dead) for worker, is_dead in claimed.dead if is_dead or not was_ill]
         if not dead:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import time_ns
 
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
@@ -16,21 +15,17 @@ from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
+from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
 
 
-def wall_clock() -> int:
-    """Return microseconds since 1970."""
-    return time_ns() // 1_000
-
-
 class MemoryStore:
     """Keeps runs for as long as the process lives."""
 
-    def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        self._clock = clock or SteadyClock()
         self._latest = 0
         self._tables = Tables()
         self._hearers: list[Hear] = []

@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import time_ns
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -30,6 +29,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.ports.store import Hear
+from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
 from holdfast.stores.sqlite import doctor, reader
 from holdfast.stores.sqlite.connection import connect, prepare
@@ -43,11 +43,6 @@ T = TypeVar("T")
 SQL = queries()
 
 
-def wall_clock() -> int:
-    """Return microseconds since 1970."""
-    return time_ns() // 1_000
-
-
 class SqliteStore:
     """Keeps runs in an SQLite file.
 
@@ -56,10 +51,10 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: str | Path, *, clock: Callable[[], int] = wall_clock, threaded: bool = True
+        self, path: str | Path, *, clock: Callable[[], int] | None = None, threaded: bool = True
     ) -> None:
         self.path = Path(path)
-        self._clock, self._threaded = clock, threaded
+        self._clock, self._threaded = clock or SteadyClock(), threaded
         self._latest = 0
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
@@ -75,6 +70,8 @@ class SqliteStore:
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
         # A clock that was set back while nobody was looking does not move time back here.
         self._latest = max(self._latest, marked[0] if marked else 0)
+        if isinstance(self._clock, SteadyClock):
+            self._clock.raise_to(self._latest)
 
     async def close(self) -> None:
         """Finish the writes under way and let go of every file and thread."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
+from holdfast.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from holdfast.model.writes import Advance, Notice
 from holdfast.stores.sqlite.connection import connect, migrate
 
@@ -173,7 +173,7 @@ class Transactions:
         """Let go of whatever a group held that ended in a way nobody foresaw."""
         with contextlib.suppress(OSError):  # it may have been released before
             self._undo()
-        broken = StoreError(f"The writer failed: {error!r}. Read again; report this as a bug.")
+        broken = OutcomeUnknown(f"The writer failed: {error!r}. Read again; report this as a bug.")
         broken.__cause__ = error
         _fail(group, broken)
 

@@ -212,12 +212,13 @@ def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...],
 
 def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
     known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
+    # By the clock of whoever is furthest ahead, or that process would take us for frozen.
+    ahead = connection.execute(SQL.mark_clock, (now,)).fetchone()[0]
     connection.execute(
         SQL.renew_worker,
-        {"worker": write.worker, "lease_until": now + write.lease, "now": now,
+        {"worker": write.worker, "lease_until": ahead + write.lease, "now": now,
          "address": write.address, "info": write.info},
     )  # fmt: skip
-    connection.execute(SQL.mark_clock, (now,))
     return Outcome(True, total=1 - known)
 
 
