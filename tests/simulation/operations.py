@@ -96,7 +96,8 @@ class Operations:
         later = self.chance.choice((0, 0, self.dump.now + 3 * SECOND))
         body = b"1" if self.chance.random() < 0.8 else b"2"
         workflow = WORKFLOWS[IDS.index(id) % 2] if self.chance.random() < 0.9 else "v"
-        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner)
+        timeout = self.chance.choice((None, None, 0, 5 * SECOND))
+        return StartRun(ns, id, workflow, "1", body, body, self.dump.now, later, owner, timeout)
 
     def _signal(self) -> Operation:
         ns, run = self._target()
@@ -118,7 +119,12 @@ class Operations:
         return ResumeRun(*self._target("paused"), self.dump.now)
 
     def _quarantine(self) -> Operation:
-        return QuarantineRun(*self._target("pending", "waiting"), self.dump.now, "it kills")
+        return QuarantineRun(
+            *self._target("pending", "waiting"),
+            self.dump.now,
+            "it kills",
+            self.chance.choice((0, 0, 1)),
+        )
 
     def _retry(self) -> Operation:
         run = self._run("failed", "blocked", "quarantined")
@@ -127,7 +133,7 @@ class Operations:
         events = self.dump.events[run.ns, run.id]
         living = tuple(event for event in events if event.superseded_by is None)
         stale = living[:-1] if self.chance.random() < 0.1 and run.status == "blocked" else living
-        return RetryRun(run.ns, run.id, run.status, stale, self.dump.now)
+        return RetryRun(run.ns, run.id, run.status, stale, self.dump.now, run.deadline)
 
     def _renew(self) -> Operation:
         lease = self.chance.choice((LEASE, LEASE, LEASE // 5))
@@ -141,13 +147,15 @@ class Operations:
 
     def _prune(self) -> Operation:
         before = self.dump.now - self.chance.choice((0, 5, 50)) * SECOND
-        return PruneRuns(self.chance.choice(NAMESPACES), before, self.chance.choice((1, 2, 10)))
+        limit, every = self.chance.choice((1, 2, 10)), self.chance.choice((0, 0, 20 * SECOND))
+        return PruneRuns(self.chance.choice(NAMESPACES), before, limit, every)
 
     def _claim(self) -> Operation:
         workflows = self.chance.choice((WORKFLOWS, WORKFLOWS, ("w",), ()))
         return Claim(
             self.chance.choice(NAMESPACES), self.chance.choice(WORKERS), workflows,
             self.chance.choice((0, 1, 3, 10)), LEASE, self.chance.choice((0, 1, 2)),
+            self.chance.choice((2, 3, 5)),
         )  # fmt: skip
 
     # --- turns, as a host makes them
@@ -204,7 +212,8 @@ class Operations:
         events = [_recorded(message) for message in mail]
         paused = any(message.kind == "pause" for message in mail)
         status = "paused" if paused else "running"
-        return self._turn(run, *events, status=status, inbox_read=run.inbox_seq)
+        wake_at = run.deadline if paused else None
+        return self._turn(run, *events, status=status, inbox_read=run.inbox_seq, wake_at=wake_at)
 
     def _fire(self, run: Run) -> CommitTurn:
         due = self.dump.now + self.chance.choice((-SECOND, 0, SECOND))
