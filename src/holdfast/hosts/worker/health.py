@@ -20,10 +20,12 @@ log = logging.getLogger("holdfast.worker")
 class Health:
     """`trouble` is the error of a store that takes no writes, or None."""
 
-    def __init__(self, healed: Callable[[], None], *, jump: float) -> None:
+    def __init__(
+        self, noticed: Callable[[], None], healed: Callable[[], None], *, jump: float
+    ) -> None:
         self.trouble: StoreError | None = None
         self._failing: set[str] = set()
-        self._healed = healed
+        self._noticed, self._healed = noticed, healed
         self._since = 0.0
         self._over_at = float("-inf")
         self._jump, self._ahead = jump, float("inf")
@@ -31,7 +33,7 @@ class Health:
     @property
     def is_degraded(self) -> bool:
         """Tell whether there is anything that the store did not take when it was tried last."""
-        return bool(self._failing)
+        return self.trouble is not None or bool(self._failing)
 
     def failed(self, error: StoreError, who: str = "") -> None:
         """Note that the store could not do something for a run, or (empty) for the worker."""
@@ -42,6 +44,8 @@ class Health:
                 error,
             )
         self._failing.add(who)
+        if self.trouble is None:
+            self._noticed()
         self.trouble = error
 
     def works(self, who: str = "") -> None:

@@ -61,7 +61,7 @@ class Worker:
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
         self.sessions: dict[str, Session] = {}
         self.refusals = 0
-        self.health = Health(self._healed, jump=self.settings.renew)
+        self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
         self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
