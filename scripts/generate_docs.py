@@ -1,6 +1,7 @@
 """Write the pages that are drawn from the code; with `--check`, fail if one is out of date.
 
-A page is a path below `docs/` and a function that gives its text. Add a line to `PAGES`.
+A page is a path below `docs/` and a function that gives its text. Add a line to `PAGES`. A part of
+a written page stands between two comments with its name: see `with_part`.
 """
 
 import sys
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 import holdfast
 from holdfast.errors import HoldfastError
+from holdfast.fronts.function.lint import RULES
 from holdfast.model.status import RUN_MOVES, STEP_MOVES
 
 Status = TypeVar("Status", bound=str)
@@ -58,10 +60,28 @@ def first_line(documented: type[object]) -> str:
     return (documented.__doc__ or "").splitlines()[0]
 
 
+def lint_rules() -> str:
+    """Tell what the lint finds in a body, and what to write instead."""
+    rows = [f"| {rule.example} | {rule.why} | {rule.instead} | `{rule.name}` |" for rule in RULES]
+    return "\n".join(["| instead of | because | write | rule |", "|---|---|---|---|", *rows])
+
+
+def with_part(page: str, name: str, text: str) -> str:
+    """Put a part into the page that has its two comments."""
+    before, begins, rest = (
+        (DOCS / page).read_text("utf-8").partition(f"<!-- {name}: by `make docs` -->\n")
+    )
+    _, ends, after = rest.partition(f"<!-- end of {name} -->")
+    if not ends:
+        raise ValueError(f"docs/{page} has no place for {name}")
+    return f"{before}{begins}\n{text}\n\n{ends}{after}"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "design/run-status.md": lambda: state_diagram("The life of a run", "RUN_MOVES", RUN_MOVES),
     "design/step-status.md": lambda: state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
     "errors/README.md": error_index,
+    "learn/determinism.md": lambda: with_part("learn/determinism.md", "lint rules", lint_rules()),
 }
 
 

@@ -27,6 +27,7 @@ HoldfastError
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
 ├── Undecodable              HF503  a stored payload cannot be read
+├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   │   └── StoreFull        HF607  ... because there is no room
@@ -49,6 +50,10 @@ class HoldfastError(Exception):
     """The root of everything Holdfast raises on purpose."""
 
     code = "HF000"
+    blocked_as = "error"
+    """The first word of the reason of a run that this blocks."""
+    blames_history = True
+    """Whether the turn it came in is doubtful, or only the code that went on after it."""
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -316,6 +321,7 @@ class ReplayMismatch(HoldfastError):
     """The code asks for something else than the history holds."""
 
     code = "HF501"
+    blocked_as = "mismatch"
 
     def __init__(self, *, seq: int, recorded: str, asked: str, source: str = "") -> None:
         self.seq, self.recorded, self.asked, self.source = seq, recorded, asked, source
@@ -331,6 +337,8 @@ class BodyStuck(HoldfastError):
     """The body waits for nothing that can ever come."""
 
     code = "HF502"
+    blocked_as = "deadlock"
+    blames_history = False
 
     def __init__(self, *, source: str) -> None:
         self.source = source
@@ -344,12 +352,29 @@ class Undecodable(HoldfastError):
     """A stored payload cannot be read with today's annotations."""
 
     code = "HF503"
+    blocked_as = "undecodable"
 
     def __init__(self, *, seq: int, what: str, problem: str) -> None:
         self.seq, self.what, self.problem = seq, what, problem
         super().__init__(
             f"Event {seq} ({what}) cannot be read: {problem}. Restore the former annotation "
             f"or give the new field a default; then `holdfast runs retry` the run."
+        )
+
+
+class GuardViolation(HoldfastError):
+    """A body called something that touches the world: a file, a socket, a process, a thread."""
+
+    code = "HF504"
+    blocked_as = "guard"
+    blames_history = False
+
+    def __init__(self, *, call: str, hint: str, source: str = "") -> None:
+        self.call, self.hint, self.source = call, hint, source
+        at = f", at {source}" if source else ""
+        super().__init__(
+            f"{call} was called in a workflow body{at}. A body runs again in every replay, so it "
+            f"does no I/O. {hint} Then `holdfast runs retry` the run."
         )
 
 

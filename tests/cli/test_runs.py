@@ -138,7 +138,7 @@ WHY = {
     ),
     "due": ("due", "It waits for signal go, but not beyond", "holdfast runs signal due go -d JSON"),
     "paused": ("paused", "It was paused", "holdfast runs resume paused"),
-    "blocked": ("blocked", "It is blocked: HF502", "holdfast runs retry blocked"),
+    "blocked": ("blocked", "It is blocked: deadlock", "holdfast runs retry blocked"),
     "quarantined": ("quarantined", "five workers died of it", "holdfast runs retry quarantined"),
     "pending": ("claimable", "No worker is listening", "holdfast worker APP --store"),
 }
@@ -227,7 +227,7 @@ class TestResult:
     def test_a_blocked_run_is_not_waited_for(self, typed: Type) -> None:
         result = typed("runs", "result", "blocked", "--wait")
         assert result.exit_code == 1
-        assert "is blocked: HF502" in result.stderr
+        assert "is blocked: deadlock" in result.stderr
 
 
 @pytest.mark.usefixtures("full")

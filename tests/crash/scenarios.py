@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
+import os
 
 import holdfast as hf
 from holdfast.testing.crash_caller import Caller
@@ -244,6 +245,31 @@ async def run_retry(caller: Caller) -> None:
     assert await caller.result("retry") == ("completed", [10, 2, 20])
 
 
+# --- a body that touches the world, blocked and mended
+
+
+CARELESS: set[str] = set()
+
+
+@app.workflow
+async def careless() -> int:
+    first = await work(1)
+    if CARELESS:
+        with contextlib.suppress(Exception):
+            os.listdir("/")  # holdfast: allow(file)
+    return first + await work(2)
+
+
+async def run_guard(caller: Caller) -> None:
+    CARELESS.add("until it is mended")
+    await caller.start(careless.bind(), "guard")
+    await caller.until("guard", "blocked")
+    CARELESS.clear()
+    while (await caller.row("guard")).status == "blocked":
+        await caller.retry("guard")
+    assert await caller.result("guard") == ("completed", 30)
+
+
 # --- a task group with a failing sibling
 
 
@@ -438,6 +464,7 @@ SCENARIOS = {
         Scenario("cancel", app, run_cancel, apart=True, workers=1),
         Scenario("terminate", app, run_terminate, check=nothing_ran),
         Scenario("retry", app, run_retry),
+        Scenario("guard", app, run_guard),
         Scenario("group", app, run_group),
         Scenario("pause", app, run_pause),
         Scenario("overdue", app, run_overdue, either=True),

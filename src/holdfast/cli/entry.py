@@ -1,6 +1,6 @@
 """The root of the command tree, and what becomes of errors.
 
-Exit codes: 0 ok, 1 the run failed (or the doctor found something), 2 usage, 3 not found,
+Exit codes: 0 ok, 1 the run failed (or doctor or check found something), 2 usage, 3 not found,
 5 the store cannot be reached, 130 interrupted.
 """
 
@@ -39,6 +39,7 @@ class Root(LazyGroup):
         "run": ("holdfast.cli.run", "Start a run of a workflow."),
         "runs": ("holdfast.cli.runs", "List, show, watch and steer runs."),
         "worker": ("holdfast.cli.worker", "Run an app's workflows until told to stop."),
+        "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
         "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
     },

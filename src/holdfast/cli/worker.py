@@ -60,12 +60,14 @@ async def _work(app: App, url: str, settings: Settings) -> None:
 
     from holdfast.cli.door import sqlite_of
     from holdfast.client import new_id
+    from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
     definitions: list[Definition] = [*app.workflows.values(), *app.steps.values()]
     for definition in definitions:
         _ = definition.signature
+    lint.tell(app.workflows.values())
     store = sqlite_of(url)
     await store.open()
     stopping = asyncio.Event()

@@ -23,6 +23,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.errors import (
+    GuardViolation,
     HoldfastError,
     ReplayMismatch,
     TooManyAsks,
@@ -38,6 +39,7 @@ from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.failures import decode_failure
+from holdfast.model.settings import Guard
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -47,6 +49,9 @@ MISSING: Final = object()
 _new_tuple: Any = tuple[Any, ...].__new__
 # As `StepAsk(...)`, at half its price: it is made for every step.
 _new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
+
+BLANK = blake2b(digest_size=8)
+"""Copied for each payload, at three quarters of the price of a new one."""
 
 MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
@@ -85,15 +90,20 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "loop",
-                 "now", "ns", "run", "seq", "signature", "unawaited", "warnings")  # fmt: skip
+                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "guard",
+                 "loop", "now", "ns", "run", "seq", "signature", "unawaited", "violation",
+                 "warnings")  # fmt: skip
 
-    def __init__(self, body: Body, signature: Signature, *, ns: str, run: str) -> None:
+    def __init__(
+        self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
+    ) -> None:
         self.body, self.signature = body, signature
         self.ns, self.run = ns, run
         self.seq = self.now = 0
         self.asks: dict[str, StepAsk] = {}
         self.ended: Ended | None = None
+        self.guard: Guard = guard
+        self.violation: GuardViolation | None = None
         self.warnings: list[str] = []
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
@@ -113,7 +123,8 @@ class Machine:
         """Let the body see `event` and run until nothing in it is ready.
 
         `value` is the decoded result of a step, when the host has it already. Marks and notes only
-        move `seq`. Raises `ReplayMismatch` or `Undecodable`; close the machine then.
+        move `seq`. Raises `ReplayMismatch`, `Undecodable` or `GuardViolation`; close the machine
+        then.
         """
         self.seq = event.seq
         take = self._TAKERS.get(event.kind)
@@ -204,6 +215,7 @@ class Machine:
             loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
+        self.violation = None  # its traceback holds the body
 
     # --- what a body does with it
 
@@ -227,7 +239,9 @@ class Machine:
         self._unstarted.pop(key, None)
         if len(self.asks) >= MAX_ASKS:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
-        checked = blake2b(payload, digest_size=8).digest() + step.signature.schema
+        hashed = BLANK.copy()
+        hashed.update(payload)
+        checked = hashed.digest() + step.signature.schema
         event = self._next
         if event is not None and event.key == key and event.digest == checked:
             found = self._foreseen(step, event)
@@ -400,6 +414,8 @@ class Machine:
     def _run(self) -> None:
         loop = self.loop
         loop.drain()
+        if self.violation is not None:
+            raise self.violation  # whatever the body caught
         main = loop.main
         if main is not None and main.done() and self.ended is None:
             ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)

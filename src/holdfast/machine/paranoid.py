@@ -19,6 +19,7 @@ def twin_of(machine: Machine) -> Machine:
         machine.signature,
         ns=machine.ns,
         run=machine.run,
+        guard=machine.guard,
     )
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from holdfast.errors import BadDefinition
+from holdfast.machine.guard import STEP, THREAD, frames_of_body, violate
+from holdfast.machine.source import own_line
+from holdfast.machine.spin import Spinner
 
 _ADVICE = {
     "call_soon_threadsafe": "Send the run a signal instead, and await it with hf.wait_for.",
+    "run_in_executor": THREAD,
     "set_task_factory": "Tasks of a body are made by Holdfast.",
 }
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
     def refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
-        raise BadDefinition(
-            what=f"loop.{name}() does not work in a workflow body, which does no I/O",
-            hint=_ADVICE.get(name, "Move the call into a step."),
-        )
+        frames = frames_of_body(getattr(sys, "_getframe")(1))  # noqa: B009 - CPython's own
+        hint = _ADVICE.get(name, STEP)
+        raise violate(cast("Spinner", self), f"loop.{name}()", hint, own_line(frames))
 
     refuse.__name__ = name
     return refuse

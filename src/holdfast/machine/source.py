@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 _OURS = str(PurePath(__file__).parents[1])
 _ASYNCIO = str(PurePath(asyncio.__file__).parent)
+_STDLIB = str(PurePath(asyncio.__file__).parents[1])
 
 
 def source_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
@@ -18,6 +19,21 @@ def source_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
         if not task.done():
             return _place(task.get_coro())
     return ""
+
+
+def own_line(frames: Sequence[FrameType]) -> str:
+    """Return the innermost line of the user's own code; `frames` begin with the innermost.
+
+    If all of it is installed code, the outermost counts: that is the function which was called.
+    """
+    outside = [frame for frame in frames if not frame.f_code.co_filename.startswith(_OURS)]
+    own = (frame for frame in outside if not _is_installed(frame.f_code.co_filename))
+    frame = next(own, outside[-1] if outside else None)
+    return _line(frame.f_code, frame.f_lineno) if frame is not None else ""
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith((_STDLIB, "<frozen")) or "site-packages" in file
 
 
 def _place(coro: Any) -> str:

@@ -189,14 +189,14 @@ def retire(left: list[Task], *, cancel: bool) -> None:
     for task in reversed(left):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         coro: Any = task.get_coro()
-        task.context.run(_unwind, coro, cancel=cancel)
+        task.context.run(unwind, coro, cancel=cancel)
         # A future and the task it would wake hold each other; on a dead loop this only parts them.
         waiter: Any = getattr(task, "_fut_waiter", None)
         if waiter is not None:
             waiter.cancel()
 
 
-def _unwind(coro: Any, *, cancel: bool) -> None:
+def unwind(coro: Any, *, cancel: bool) -> None:
     """Run `coro` to its end with CancelledError or GeneratorExit, however often that takes."""
     if cancel:
         _quietly(coro.throw, CancelledError())

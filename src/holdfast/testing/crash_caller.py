@@ -101,14 +101,15 @@ class Caller:
             return
 
     async def retry(self, run: str) -> None:
-        """Let a failed run try again, once."""
+        """Let a failed run try again, once; a blocked one whenever it is blocked."""
         if (await self.row(run)).generation > 1:
             return
         try:
             await self._surely(self._client.get(run).retry)
         except IllegalMove:
-            if (await self.row(run)).generation == 1:
-                raise
+            row = await self.row(run)
+            if row.generation == 1 and row.status in ("failed", "blocked"):
+                raise  # it was not our own first try, of unknown outcome, that moved it
 
     async def row(self, run: str) -> Run:
         """Return the run's row."""

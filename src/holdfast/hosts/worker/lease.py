@@ -44,10 +44,12 @@ class Lease:
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to renew."""
+    def start(self, first: Callable[[], None] | None = None) -> None:
+        """Begin to renew. `first` is called in the thread that does it."""
         if self._threaded:
-            self._thread = threading.Thread(target=self._serve, name="holdfast-lease", daemon=True)
+            self._thread = threading.Thread(
+                target=self._serve, args=(first,), name="holdfast-lease", daemon=True
+            )
             self._thread.start()
         else:
             self._task = asyncio.create_task(self._keep())
@@ -75,7 +77,9 @@ class Lease:
         """The renewal, to be written together with something else."""
         return self._command
 
-    def _serve(self) -> None:
+    def _serve(self, first: Callable[[], None] | None) -> None:
+        if first is not None:
+            first()
         while not self._stopped.wait(self._renew):
             if self._is_needed():
                 asyncio.run(self._once())

@@ -63,7 +63,7 @@ def set_aside(draft: Draft, run: Run, error: HoldfastError, mail: tuple[Message,
         draft.block(error, mail, run.deadline)
     else:
         why = f"it was blocked by {error.code}: {error.args[0]}"
-        draft.expire(_failure(run, why), mail, run.deadline)
+        draft.expire(error, mail, _failure(run, why), run.deadline)
 
 
 def _failure(run: Run, why: str) -> Failure:

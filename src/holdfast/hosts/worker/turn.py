@@ -25,8 +25,8 @@ class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
     __slots__ = (
-        "_due", "_inbox_read", "_parks_at", "_reason", "_run", "_seq", "_wake_at", "at", "events",
-        "status", "superseded_by", "supersedes",
+        "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_run", "_seq", "_wake_at",
+        "at", "events", "status", "superseded_by", "supersedes",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int) -> None:
@@ -37,6 +37,7 @@ class Draft:
         self.supersedes: tuple[int, ...] = ()
         self.superseded_by = 0
         self._inbox_read: int | None = None
+        self._messages: tuple[int, ...] = ()
         self._parks_at: int | None = None
         self._wake_at: int | None = None
         self._reason = ""
@@ -75,6 +76,7 @@ class Draft:
 
     def add_message(self, message: Message) -> Event:
         """Move a message from the inbox into the history."""
+        self._messages = (*self._messages, message.n)
         self._inbox_read = max(self._inbox_read or 0, message.n)
         if message.kind == "cancel":
             return self.add(Event("cancel.requested", self.at, message.id, message.payload))
@@ -106,24 +108,32 @@ class Draft:
         self, error: HoldfastError, mail: tuple[Message, ...], wake_at: int | None = None
     ) -> None:
         """Set the run aside until its code or data is mended, or until its deadline."""
-        self._keep_only(mail)
+        self._keep(error, mail)
         failure = failure_of(error)
-        self._wake_at = wake_at
-        self.status, self._reason = "blocked", f"{error.code}: {failure.message}"
+        self.status, self._wake_at = "blocked", wake_at
+        self._reason = f"{error.blocked_as}: {failure.message} [{error.code}]"
         self.add(Event("run.blocked", self.at, payload=encode_failure(failure)))
 
-    def expire(self, failure: Failure, mail: tuple[Message, ...], due: int) -> None:
+    def expire(
+        self, error: HoldfastError, mail: tuple[Message, ...], failure: Failure, due: int
+    ) -> None:
         """End the run where it would have been blocked, because its deadline has passed."""
-        self._keep_only(mail)
-        self._due = due
+        self._keep(error, mail)
+        self._due = max(self._due, due)
         self.close(Ended("timed_out", failure=failure))
 
-    def _keep_only(self, mail: tuple[Message, ...]) -> None:
-        """Of a turn that could not be made only the messages count: they are always accepted."""
-        self.events.clear()
-        self._due = 0
+    def _keep(self, error: HoldfastError, mail: tuple[Message, ...]) -> None:
+        """Keep what counts of a turn that cannot be made.
+
+        Messages are always accepted. The answers of this turn count too, unless the error says
+        that history and code disagree: their steps need not run again when the code is mended.
+        """
+        if error.blames_history:
+            self.events.clear()
+            self._messages, self._due = (), 0
         for message in mail:
-            self.add_message(message)
+            if message.n not in self._messages:
+                self.add_message(message)
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
         """Let the run wait without a worker, unless a message has come meanwhile."""

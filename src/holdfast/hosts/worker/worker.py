@@ -16,12 +16,15 @@ from typing import Self, cast
 
 from holdfast.app import App
 from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
+from holdfast.hosts.worker import guard
 from holdfast.hosts.worker.convict import verdict
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.lease import Lease
+from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
+from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
 from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
@@ -40,6 +43,10 @@ NO_EVENTS = 1 << 62
 """A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
+
+
+LINT_AFTER = 1.0
+"""Seconds after its start when a worker looks through the source of its workflows."""
 
 
 class Worker:
@@ -68,20 +75,30 @@ class Worker:
         self._warned: set[str] = set()
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
+        self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
         self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
+        self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
             store,
             RenewLease(id, round(self.settings.lease * 1e6), info=self._info),
             renew=self.settings.renew,
-            is_needed=lambda: bool(self.sessions),
+            is_needed=lambda: bool(self.sessions) and not (self._watch and self._watch.is_deaf),
             threaded=threaded,
         )
 
     async def __aenter__(self) -> Self:
+        if self.settings.guard != "off":
+            guard.install()
         self._unlisten = self.store.listen(self._hear, worker=self.id)
-        self._lease.start()
+        if self._watch is not None:
+            self._watch.aim()
+        # The watch is started by the lease's thread: the first run need not wait for two.
+        self._lease.start(self._watch.start if self._watch else None)
+        if self._watch is not None:
+            # Not at once: the first runs need the interpreter more.
+            self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         self._claiming = asyncio.create_task(self._claim_for_life())
         return self
 
@@ -124,6 +141,10 @@ class Worker:
             self._evict()
         await self.steps.stop()
         await self._lease.stop()
+        if self._watch is not None:
+            self._watch.stop()
+        if self._linting is not None:
+            self._linting.cancel()
         self._unlisten()
         try:
             await self.store.write([dispatch.decide(RetireWorker(self.id))])
@@ -304,6 +325,8 @@ class Worker:
 
     def _hold(self, session: Session) -> None:
         self.sessions[session.run.id] = session
+        if self._watch is not None and self._watch.is_asleep:
+            self._watch.wake()
         task = asyncio.create_task(self._drive(session), name=f"holdfast {session.run.id}")
         self._driving.add(task)
         task.add_done_callback(self._driving.discard)
@@ -338,7 +361,9 @@ class Worker:
     def new_machine(self, run: Run) -> Machine:
         """Return a machine for the run's workflow, not yet fed."""
         workflow = self.app.workflows[run.workflow]
-        return Machine(workflow.function, workflow.signature, ns=run.ns, run=run.id)
+        return Machine(
+            workflow.function, workflow.signature, ns=run.ns, run=run.id, guard=self.settings.guard
+        )
 
     async def patiently(self, run: Run, after: int) -> Loaded | None:
         """Load a run, however long the store is away."""

@@ -35,12 +35,15 @@ __all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "invalid", "is_har
 MAX_PAYLOAD = 2 * 1024 * 1024
 
 _NUL = b"\\u0000"
+_BACKSLASH = ord("\\")
+"""Looked for first: few payloads escape anything, and `bytes in bytes` raises inside and recovers
+before it searches, which takes longer than to encode a small value."""
 _MARSHAL_VERSION = 2  # the last one without references, whose bytes depend on identity
 
 
 def is_harmless(payload: bytes) -> bool:
     """Tell whether the JSON of one or more scalars breaks no limit, whatever they are."""
-    return len(payload) <= MAX_DIGITS and _NUL not in payload
+    return len(payload) <= MAX_DIGITS and (_BACKSLASH not in payload or _NUL not in payload)
 
 
 class Codec:
@@ -72,7 +75,8 @@ class Codec:
         if not (self._plain and _same(value, back)):
             self._compare(value, back, where, root)
         # 65 levels need 65 opening and 65 closing brackets.
-        if _NUL in payload or (size > 2 * MAX_DEPTH and _may_be_deep(payload)):
+        escapes_nul = _BACKSLASH in payload and _NUL in payload
+        if escapes_nul or (size > 2 * MAX_DEPTH and _may_be_deep(payload)):
             _check_limits(value, payload, where, root)
         return payload, back
 

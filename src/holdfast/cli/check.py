@@ -1,0 +1,73 @@
+"""`holdfast check`: is there anything in the workflows that could not be replayed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import options
+from holdfast.cli.documents import say_json
+from holdfast.cli.statuses import CYAN, GREEN, RED
+from holdfast.cli.terminal import STDOUT, clean, fields
+from holdfast.cli.words import count
+
+if TYPE_CHECKING:
+    from holdfast.app import App, Definition
+    from holdfast.fronts.function.lint import Finding
+
+
+@click.command("check")
+@click.argument("app", envvar="HOLDFAST_APP", metavar="APP")
+@click.option("--strict", is_flag=True, help="Exit 1 if anything is found.")
+@options.as_json
+@click.pass_context
+def command(ctx: click.Context, app: str, strict: bool, as_json: bool) -> None:
+    """Look through an app for what could not be replayed. APP is module:app or path/file.py.
+
+    Exit 1 if a definition cannot be used, or with --strict if anything is found.
+    """
+    from holdfast.cli.loading import load_app
+    from holdfast.fronts.function.lint import findings
+
+    loaded = load_app(app)
+    errors = _errors(loaded)
+    found = [one for workflow in loaded.workflows.values() for one in findings(workflow)]
+    if as_json:
+        say_json({"errors": errors, "findings": [one._asdict() for one in found]})
+    elif STDOUT.is_person:
+        _say(loaded, errors, found)
+    else:
+        for error in errors:
+            STDOUT.say(fields("error", error))
+        for one in found:
+            STDOUT.say(fields("finding", one.workflow, one.rule, f"{one.file}:{one.line}",
+                              one.function, one.what, one.why, one.instead))  # fmt: skip
+    ctx.exit(1 if errors or (strict and found) else 0)
+
+
+def _errors(app: App) -> list[str]:
+    """Return why definitions cannot be used: annotations that cannot be stored, and the like."""
+    from holdfast.errors import HoldfastError
+
+    errors: list[str] = []
+    definitions: list[Definition] = [*app.workflows.values(), *app.steps.values()]
+    for definition in definitions:
+        try:
+            _ = definition.signature
+        except HoldfastError as error:
+            errors.append(str(error))
+    return errors
+
+
+def _say(app: App, errors: list[str], found: list[Finding]) -> None:
+    for error in errors:
+        STDOUT.say(f"{STDOUT.style('✗', **RED)} {clean(error)}")
+    for one in found:
+        STDOUT.say(f"{STDOUT.style(f'{one.file}:{one.line}', **CYAN)}  {clean(one.what)} in "
+                   f"{one.function}, workflow {clean(one.workflow)}")  # fmt: skip
+        STDOUT.say(f"    {one.why}. Write {one.instead}.")
+        STDOUT.say(STDOUT.dim(f"    if it must be so: # holdfast: allow({one.rule})"))
+    if not errors and not found:
+        told = f"{count(len(app.workflows), 'workflow')}, nothing found"
+        STDOUT.say(f"{STDOUT.style('✓', **GREEN)} {app.name}: {told}")

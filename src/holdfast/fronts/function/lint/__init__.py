@@ -1,0 +1,113 @@
+"""The lint: reads a workflow's source for what could not be replayed, and says what to write.
+
+It follows the functions of the same module that the body calls. Names are looked up in the living
+module, so `from random import choice` is found and a local variable called `random` is not. What is
+not certain is not said: a lint that cries wolf is switched off.
+
+Nothing is read at import. `holdfast check` and workers call it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import PurePath
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from holdfast.fronts.function.lint.rules import RULES, Rule
+from holdfast.fronts.function.lint.walk import Function, Walk
+from holdfast.fronts.function.workflow import Workflow
+
+__all__ = ["RULES", "Finding", "Rule", "findings", "tell"]
+
+log = logging.getLogger("holdfast.lint")
+
+_ALLOWED = re.compile(r"#\s*holdfast:\s*allow\(([\w\s,]+)\)")
+_told: set[tuple[str, int]] = set()
+
+
+class Finding(NamedTuple):
+    """Something in a body that could not be replayed."""
+
+    workflow: str
+    rule: str
+    file: str
+    line: int
+    function: str
+    what: str
+    why: str
+    instead: str
+
+    def __str__(self) -> str:
+        return (
+            f"{PurePath(self.file).name}:{self.line} in {self.function}: {self.what} in a "
+            f"workflow body: {self.why}. Write {self.instead}. "
+            f"If it must be so: # holdfast: allow({self.rule})"
+        )
+
+
+def findings(workflow: Workflow[..., Any]) -> list[Finding]:
+    """Return what is found in a workflow's body and its helpers, by file and line."""
+    to_read = [inspect.unwrap(workflow.function)]
+    found: dict[tuple[str, int, str], Finding] = {}
+    for function in to_read:  # grows while it is read
+        if not isinstance(function, FunctionType):
+            continue
+        file, lines = function.__code__.co_filename, _lines(function)
+        node = _node_of(function, lines)
+        if node is None:
+            continue
+        walk = Walk(function, node)
+        for place, rule, what in walk.findings():
+            line: int = getattr(place, "lineno", node.lineno)
+            last: int = getattr(place, "end_lineno", None) or line
+            if rule.name not in _allowed(lines[line - 1 : last]):
+                why = (rule.why, rule.instead)
+                told = Finding(workflow.name, rule.name, file, line, node.name, what, *why)
+                found.setdefault((file, line, rule.name), told)
+        to_read += [helper for helper in walk.helpers if helper not in to_read]
+    return sorted(found.values(), key=lambda finding: (finding.file, finding.line))
+
+
+def tell(workflows: Iterable[Workflow[..., Any]]) -> None:
+    """Log what is found, each place once a process."""
+    for workflow in workflows:
+        for finding in findings(workflow):
+            if (finding.file, finding.line) not in _told:
+                _told.add((finding.file, finding.line))
+                log.warning("%s", finding)
+
+
+def _lines(function: FunctionType) -> tuple[str, ...]:
+    return tuple(linecache.getlines(function.__code__.co_filename, function.__globals__))
+
+
+@functools.lru_cache(maxsize=32)
+def _functions(lines: tuple[str, ...]) -> dict[tuple[str, int], Function]:
+    """Return the functions of a file by name and first line, where decorators count."""
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:  # it was edited since it was imported
+        return {}
+    found: dict[tuple[str, int], Function] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found[node.name, first] = node
+    return found
+
+
+def _node_of(function: FunctionType, lines: tuple[str, ...]) -> Function | None:
+    code = function.__code__
+    return _functions(lines).get((code.co_name, code.co_firstlineno))
+
+
+def _allowed(lines: Iterable[str]) -> set[str]:
+    marks = (_ALLOWED.search(line) for line in lines)
+    return {name.strip() for mark in marks if mark for name in mark[1].split(",")}
