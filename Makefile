@@ -28,7 +28,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/python scripts/check_size.py
-	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python -m scripts.generate_docs --check
 	$(BIN)/pytest -q tests/gate tests/docs
 
 test: setup
@@ -44,4 +44,4 @@ demo: setup
 	$(BIN)/python examples/demo/run.py
 
 docs: setup
-	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python -m scripts.generate_docs

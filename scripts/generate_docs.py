@@ -1,11 +1,11 @@
 """Write the pages that are drawn from the code; with `--check`, fail if one is out of date.
 
-A page is a path below `docs/` and a function that gives its text. Add a line to `PAGES`. A part of
-a written page stands between two comments with its name: see `with_part`.
+A page is a path below `docs/` and its text. Add a line to `pages`. A part of a written page stands
+between two comments with its name: see `with_part`.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,9 @@ import holdfast
 from holdfast.errors import HoldfastError
 from holdfast.fronts.function.lint import RULES
 from holdfast.model.status import RUN_MOVES, STEP_MOVES
+from scripts import reference
+from scripts.error_examples import EXAMPLES
+from scripts.reference import errors, first_line
 
 Status = TypeVar("Status", bound=str)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -30,34 +33,38 @@ def state_diagram(title: str, table: str, moves: Mapping[Status, frozenset[Statu
 
 
 def error_index() -> str:
-    """List every error by its code, with the first line of its docstring."""
+    """List every error by its code, with the first line of its docstring and what to do."""
     rows = [
-        f"| [{error.code}]({error.code}.md) | `{public(error.__name__)}` | {first_line(error)} |"
+        f"| [{error.code}]({error.code}.md) | `{public(error.__name__)}` | {first_line(error)} "
+        f"{error.hint} |"
         for error in sorted(errors(HoldfastError), key=lambda error: error.code)
     ]
-    table = "\n".join(["| code | class | |", "|---|---|---|", *rows])
+    table = "\n".join(["| code | class | what happened, and what to do |", "|---|---|---|", *rows])
     return (
         "# Errors\n\nDrawn from `holdfast.errors` by `make docs`. Do not edit.\n\n"
-        "Each message ends with its code. The page says what happened, why, and what to do.\n\n"
+        "Each message says what to do next and ends with its code. `holdfast explain CODE` prints\n"
+        "its page: what happened, why, and what to do. In a program there are `error.code` and\n"
+        "`error.page`. A code never changes its meaning.\n\n"
         f"{table}\n"
     )
 
 
-def errors(root: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
-    """Yield an error and all that derive from it, of Holdfast's own."""
-    yield root
-    for error in root.__subclasses__():
-        if error.__module__ == root.__module__:
-            yield from errors(error)
+def error_page(error: type[HoldfastError]) -> str:
+    """Give the page of an error: its head is drawn, the rest is kept as it was written."""
+    path = DOCS / "errors" / f"{error.code}.md"
+    rest = f"{first_line(error)}\n\n**Why.** TODO\n\n**What to do.** {error.hint}\n"
+    if path.exists():
+        _, _, rest = path.read_text("utf-8").partition("\n\n")
+        if rest.startswith("```text\n"):
+            _, _, rest = rest.partition("\n```\n\n")
+    example = EXAMPLES.get(error)
+    told = f"```text\n{example}\n```\n\n" if example else ""
+    return f"# {error.code} {error.__name__}\n\n{told}{rest}"
 
 
 def public(name: str) -> str:
     """Return a name as users write it; one that is not for them stands alone."""
     return f"hf.{name}" if name in holdfast.__all__ else name
-
-
-def first_line(documented: type[object]) -> str:
-    return (documented.__doc__ or "").splitlines()[0]
 
 
 def lint_rules() -> str:
@@ -77,16 +84,24 @@ def with_part(page: str, name: str, text: str) -> str:
     return f"{before}{begins}\n{text}\n\n{ends}{after}"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {
-    "design/run-status.md": lambda: state_diagram("The life of a run", "RUN_MOVES", RUN_MOVES),
-    "design/step-status.md": lambda: state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
-    "errors/README.md": error_index,
-    "learn/determinism.md": lambda: with_part("learn/determinism.md", "lint rules", lint_rules()),
-}
+def pages() -> dict[str, str]:
+    """Return the text of every page that is drawn, by its path."""
+    return {
+        "design/run-status.md": state_diagram("The life of a run", "RUN_MOVES", RUN_MOVES),
+        "design/step-status.md": state_diagram("The life of a step", "STEP_MOVES", STEP_MOVES),
+        "errors/README.md": error_index(),
+        **{f"errors/{error.code}.md": error_page(error) for error in errors(HoldfastError)},
+        "learn/determinism.md": with_part("learn/determinism.md", "lint rules", lint_rules()),
+        "reference/README.md": reference.index(),
+        "reference/python.md": reference.python(),
+        "reference/settings.md": reference.settings(),
+        "reference/history.md": reference.history(),
+        "reference/cli.md": reference.command_line(),
+    }
 
 
 def main(arguments: list[str]) -> int:
-    drawn = {DOCS / name: draw() for name, draw in PAGES.items()}
+    drawn = {DOCS / name: text for name, text in pages().items()}
     stale = [path for path, text in drawn.items() if not is_current(path, text)]
     if "--check" in arguments:
         for path in stale:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.errors import (
         BadDefinition,
+        HistoryTooLong,
         HoldfastError,
         IllegalMove,
+        InvalidArguments,
         InvalidDuration,
         InvalidName,
         InvalidValue,
@@ -61,8 +63,10 @@ __all__ = [
     "Bound",
     "Client",
     "Event",
+    "HistoryTooLong",
     "HoldfastError",
     "IllegalMove",
+    "InvalidArguments",
     "InvalidDuration",
     "InvalidName",
     "InvalidValue",

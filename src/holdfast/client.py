@@ -10,6 +10,7 @@ from uuid import UUID
 from holdfast.app import App
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import (
+    BadDefinition,
     InvalidName,
     RunCancelled,
     RunFailed,
@@ -21,6 +22,7 @@ from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
+from holdfast.model.checks import checked_limit, checked_reason, checked_statuses
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
@@ -80,6 +82,8 @@ class Client:
         The id is the idempotency key: the same id, workflow and input find the same run. Raises
         `RunConflict` if the id belongs to other work, `InvalidName` if it cannot be an id.
         """
+        if not isinstance(bound, Bound):
+            raise not_bound(bound)
         now = self.engine.store.now()
         workflow = bound.workflow
         command = StartRun(
@@ -113,11 +117,11 @@ class Client:
         after: str | None = None,
     ) -> Listing:
         """Return one page of runs, newest first; `after` is the former page's `next`."""
-        statuses = (status,) if isinstance(status, str) else tuple(status)
+        statuses = checked_statuses(status)
         before_at, before_id = _cursor(after)
         runs = await self.engine.find(
             Filter(self.engine.ns, statuses=statuses, workflow=workflow),
-            Page(limit=limit, before_at=before_at, before_id=before_id),
+            Page(limit=checked_limit(limit), before_at=before_at, before_id=before_id),
         )
         last = runs[-1] if runs and len(runs) == limit else None
         return Listing(runs, f"{last.created_at}:{last.id}" if last else None)
@@ -198,19 +202,19 @@ class RunHandle(Generic[R_co]):
 
         Raises `RunNotFound` or `RunClosed`.
         """
-        now = self._engine.store.now()
-        command = CancelRun(self._engine.ns, self.id, new_id(now), now, reason)
+        now, told = self._engine.store.now(), checked_reason(reason, "cancel")
+        command = CancelRun(self._engine.ns, self.id, new_id(now), now, told)
         is_first: bool = await self._engine.do(command)
         return is_first
 
     async def terminate(self, reason: str = "") -> None:
         """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        await self._engine.do(self._at(TerminateRun, reason=reason))
+        await self._engine.do(self._at(TerminateRun, reason=checked_reason(reason, "terminate")))
 
     async def pause(self, reason: str = "") -> None:
         """Have the run start no more steps; those that run finish and are recorded."""
-        now = self._engine.store.now()
-        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, reason))
+        now, told = self._engine.store.now(), checked_reason(reason, "pause")
+        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, told))
 
     async def resume(self) -> None:
         """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
@@ -268,12 +272,21 @@ def checked_id(id: str, *, field: str = "run id") -> str:
     return id
 
 
+def not_bound(given: object) -> BadDefinition:
+    """Return the error of a start with something else than a workflow and its input."""
+    name = getattr(given, "__name__", "order")
+    return BadDefinition(
+        what=f"start was given {given!r:.60}, not a workflow with its input",
+        hint=f"Write client.start({name}.bind(...)).",
+    )
+
+
 def _cursor(after: str | None) -> tuple[int | None, str]:
     if after is None:
         return None, ""
-    at, _, id = after.partition(":")
-    if not at.isdigit() or not id:
-        raise InvalidName(field="cursor", value=after, problem="is not one that `list` gave")
+    at, _, id = str(after).partition(":")
+    if not (at.isascii() and at.isdigit() and len(at) <= 18 and id):
+        raise InvalidName(field="cursor", value=str(after), problem="is not one that `list` gave")
     return int(at), id
 
 

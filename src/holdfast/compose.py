@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import StoreSettings
@@ -28,7 +28,8 @@ async def open_client(
     from holdfast.client import Client, new_id
     from holdfast.engines.local import LocalEngine
 
-    store = store_of(url) if isinstance(url, str) else url
+    is_store = not isinstance(url, str) and hasattr(url, "claim")
+    store = cast("Store", url) if is_store else store_of(cast("str", url))
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
@@ -48,7 +49,10 @@ async def open_client(
 
 def store_of(url: str) -> Store:
     """Return the store a URL names, not yet opened. Raises `StoreSettings`."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except (ValueError, AttributeError):
+        raise StoreSettings(f"{url!r:.60} is no URL. Use {EXAMPLES}.") from None
     if parts.scheme == "memory":
         from holdfast.stores.memory import MemoryStore
 
@@ -61,7 +65,7 @@ def store_of(url: str) -> Store:
 def _sqlite(url: str, host: str, path: str) -> Store:
     from holdfast.stores.sqlite import SqliteStore
 
-    if host or len(path) < 2:
+    if host or len(path) < 2 or "\0" in path:
         raise StoreSettings(f"No file in {url!r}. Use {EXAMPLES}.")
     return SqliteStore(Path(path[1:]))
 

@@ -6,12 +6,14 @@ HoldfastError
 ├── UnknownWorkflow          HF103  no workflow of that name is registered
 ├── NotInStep                HF104  a step primitive was called outside a step
 ├── InvalidValue             HF110  a value does not fit its annotation
+│   └── InvalidArguments     HF117  a call with missing or unknown arguments (also a TypeError)
 ├── Unserialisable           HF111  a value would not come back equal
 │   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
 ├── InvalidDuration          HF115
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
+├── HistoryTooLong           HF118  a run has recorded more events than it may
 ├── RunNotFound              HF201
 ├── RunClosed                HF202
 ├── RunConflict              HF203  the id is taken by a run of other work
@@ -41,29 +43,47 @@ HoldfastError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 
 class HoldfastError(Exception):
-    """The root of everything Holdfast raises on purpose."""
+    """The root of everything Holdfast raises on purpose.
+
+    `code` never changes its meaning. `hint` says what to do next; the message ends with it, or
+    with advice that fits the case better. `holdfast explain CODE` prints the page of the code.
+    """
 
     code = "HF000"
+    hint = "Read the page of its code: `holdfast explain CODE`."
     blocked_as = "error"
     """The first word of the reason of a run that this blocks."""
     blames_history = True
     """Whether the turn it came in is doubtful, or only the code that went on after it."""
+
+    @property
+    def page(self) -> str:
+        """Where to read more: the page of this code in the documentation."""
+        return f"docs/errors/{self.code}.md"
 
     def __str__(self) -> str:
         text = super().__str__()
         return f"{text} [{self.code}]" if text else self.code
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name[:255], tuple(known), n=1)), "")
+
+
 class BadDefinition(HoldfastError):
     """A step, workflow or app was declared wrongly."""
 
     code = "HF101"
+    hint = "Declare it as the message says; it is refused before any run depends on it."
 
     def __init__(self, *, what: str, hint: str) -> None:
         self.what, self.hint = what, hint
@@ -74,26 +94,27 @@ class NotInBody(HoldfastError):
     """A primitive of workflow bodies was called somewhere else."""
 
     code = "HF102"
+    hint = "Call it from the function marked @app.workflow, not from a step or from plain code."
 
     def __init__(self, *, call: str) -> None:
         self.call = call
-        super().__init__(
-            f"{call} works only in a workflow body. Call it from the function marked "
-            f"@app.workflow, not from a step or from plain code."
-        )
+        super().__init__(f"{call} works only in a workflow body. {self.hint}")
 
 
 class UnknownWorkflow(HoldfastError):
     """No workflow of that name is registered here."""
 
     code = "HF103"
+    hint = "Import the module that defines it before opening the app."
 
     def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
         self.name, self.known = name, known
         listed = ", ".join(known) or "none"
+        near = nearest(name, known)
+        meant = f" Did you mean {near!r}?" if near else ""
         super().__init__(
-            f"No workflow named {name!r} is registered. Registered: {listed}. "
-            f"Import the module that defines it before opening the app."
+            f"No workflow named {name[:60]!r} is registered.{meant} Registered: {listed}. "
+            f"{self.hint}"
         )
 
 
@@ -101,26 +122,29 @@ class NotInStep(HoldfastError):
     """A primitive of steps was called somewhere else."""
 
     code = "HF104"
+    hint = "Call it inside @app.step code."
 
     def __init__(self, *, call: str) -> None:
         self.call = call
-        super().__init__(f"{call} works only while a step runs. Call it inside @app.step code.")
+        super().__init__(f"{call} works only while a step runs. {self.hint}")
 
 
 class InvalidValue(HoldfastError):
     """A value does not fit its annotation."""
 
     code = "HF110"
+    hint = "Send a value of the annotated type."
 
-    def __init__(self, *, where: str, path: str, problem: str) -> None:
-        self.where, self.path, self.problem = where, path, problem
-        super().__init__(f"{where}: {path}: {problem}. Send a value of the annotated type.")
+    def __init__(self, *, where: str, path: str, problem: str, hint: str = hint) -> None:
+        self.where, self.path, self.problem, self.hint = where, path, problem, hint
+        super().__init__(f"{where}: {path}: {problem}. {hint}")
 
 
 class Unserialisable(HoldfastError):
     """A value would not come back from storage equal and of the same type."""
 
     code = "HF111"
+    hint = "Write the annotation that the message names, or send JSON natives."
 
     def __init__(self, *, where: str, path: str, found: str, wanted: str, hint: str) -> None:
         self.where, self.path, self.found, self.wanted, self.hint = where, path, found, wanted, hint
@@ -131,57 +155,78 @@ class UnserialisableResult(Unserialisable):
     """A result would not come back from storage equal and of the same type."""
 
     code = "HF112"
+    hint = "Correct the annotation of the result, or the value."
+
+
+class InvalidArguments(InvalidValue, TypeError):
+    """A step or workflow was called with other arguments than it takes."""
+
+    code = "HF117"
+    hint = "Give each parameter once, and no others."
 
 
 class PayloadTooLarge(HoldfastError):
     """A value is larger than a store keeps inline."""
 
     code = "HF113"
+    hint = "Store the data elsewhere and pass its address."
 
     def __init__(self, *, where: str, size: int, limit: int) -> None:
         self.where, self.size, self.limit = where, size, limit
-        super().__init__(
-            f"{where}: {size:,} bytes, and the limit is {limit:,}. "
-            f"Store the data elsewhere and pass its address."
-        )
+        super().__init__(f"{where}: {size:,} bytes, and the limit is {limit:,}. {self.hint}")
 
 
 class InvalidName(HoldfastError):
     """An id or name cannot be stored."""
 
     code = "HF114"
+    hint = "Use 1 to 255 printable characters, without line breaks, slashes or leading dots."
 
     def __init__(self, *, field: str, value: str, problem: str) -> None:
         self.field, self.value, self.problem = field, value, problem
-        super().__init__(
-            f"{field} {value[:60]!r} {problem}. Use 1 to 255 printable characters, "
-            f"without line breaks, slashes or leading dots."
-        )
+        super().__init__(f"{field} {value[:60]!r} {problem}. {self.hint}")
 
 
 class InvalidDuration(HoldfastError):
     """A delay or time-out is no usable length of time."""
 
     code = "HF115"
+    hint = "Give seconds or a timedelta from 0 to 100 years."
 
     def __init__(self, *, field: str, value: object) -> None:
         self.field, self.value = field, value
-        super().__init__(
-            f"{field}={value!r} is no usable duration. Give seconds or a timedelta "
-            f"from 0 to 100 years."
-        )
+        super().__init__(f"{field}={value!r:.60} is no usable duration. {self.hint}")
 
 
 class TooManyAsks(HoldfastError):
     """A body waits for more steps at once than a run may."""
 
     code = "HF116"
+    hint = "Await some before asking for more, for example with asyncio.Semaphore."
 
     def __init__(self, *, key: str, limit: int) -> None:
         self.key, self.limit = key, limit
         super().__init__(
             f"Step {key} would be one more than the {limit:,} steps a run may wait for at once. "
-            f"Await some before asking for more, for example with asyncio.Semaphore."
+            f"{self.hint}"
+        )
+
+
+class HistoryTooLong(HoldfastError):
+    """A run has recorded more events than it may."""
+
+    code = "HF118"
+    blocked_as = "limit"
+    blames_history = False
+    hint = (
+        "Split the work into several runs, and terminate this one; or raise Settings.history and "
+        "`holdfast runs retry` the run."
+    )
+
+    def __init__(self, *, events: int, limit: int) -> None:
+        self.events, self.limit = events, limit
+        super().__init__(
+            f"The history has {events:,} events, and the limit is {limit:,}. {self.hint}"
         )
 
 
@@ -189,45 +234,48 @@ class RunNotFound(HoldfastError):
     """There is no run of that id in this namespace."""
 
     code = "HF201"
+    hint = "`holdfast runs list` shows the ones there are."
 
     def __init__(self, *, run: str) -> None:
         self.run = run
-        super().__init__(f"No run {run!r}. `holdfast runs list` shows the ones there are.")
+        super().__init__(f"No run {run!r}. {self.hint}")
 
 
 class RunClosed(HoldfastError):
     """The run has ended and takes no more messages."""
 
     code = "HF202"
+    hint = "Start a new run."
 
     def __init__(self, *, run: str, status: str) -> None:
         self.run, self.status = run, status
-        super().__init__(f"Run {run!r} is {status} and takes no more messages. Start a new run.")
+        super().__init__(f"Run {run!r} is {status} and takes no more messages. {self.hint}")
 
 
 class RunConflict(HoldfastError):
     """The id belongs to a run of another workflow or with another input."""
 
     code = "HF203"
+    hint = (
+        "The id is the idempotency key: use another id, or start with the same workflow and input."
+    )
 
     def __init__(self, *, run: str, differs: str) -> None:
         self.run, self.differs = run, differs
-        super().__init__(
-            f"Run {run!r} exists with another {differs}. The id is the idempotency key: "
-            f"use another id, or start with the same workflow and input."
-        )
+        super().__init__(f"Run {run!r} exists with another {differs}. {self.hint}")
 
 
 class IllegalMove(HoldfastError):
     """The run's status does not allow this command."""
 
     code = "HF204"
+    hint = "`holdfast runs why RUN` says what to do next."
 
     def __init__(self, *, run: str, status: str, command: str, allowed: tuple[str, ...]) -> None:
         self.run, self.status, self.command, self.allowed = run, status, command, allowed
         super().__init__(
             f"Cannot {command} run {run!r}: it is {status}, and that works on runs that are "
-            f"{' or '.join(allowed)}. `holdfast runs why {run}` says what to do next."
+            f"{' or '.join(allowed)}. {self.hint.replace('RUN', run)}"
         )
 
 
@@ -235,6 +283,7 @@ class RunFailed(HoldfastError):
     """The run ended without a result."""
 
     code = "HF301"
+    hint = "See `holdfast runs show RUN`."
     status = "failed"
 
     def __init__(
@@ -250,13 +299,16 @@ class RunFailed(HoldfastError):
         self.details, self.traceback = dict(details or {}), traceback
         cause = ": ".join(part for part in (type, message) if part)
         told = f" with {cause}" if cause else ""
-        super().__init__(f"Run {run!r} {self.status}{told}. See `holdfast runs show {run}`.")
+        super().__init__(
+            f"Run {run!r} {self.status}{told.rstrip('.')}. {self.hint.replace('RUN', run)}"
+        )
 
 
 class RunCancelled(RunFailed):
     """The run was cancelled."""
 
     code = "HF302"
+    hint = "See `holdfast runs show RUN`; to do the work after all, start a run with another id."
     status = "was cancelled"
 
 
@@ -264,6 +316,7 @@ class RunTerminated(RunFailed):
     """The run was terminated."""
 
     code = "HF303"
+    hint = "See `holdfast runs show RUN`, and clean up by hand what it had begun."
     status = "was terminated"
 
 
@@ -271,6 +324,7 @@ class RunTimedOut(RunFailed, TimeoutError):
     """The run took longer than it may."""
 
     code = "HF304"
+    hint = "See `holdfast runs show RUN` for what took so long."
     status = "timed out"
 
 
@@ -278,6 +332,7 @@ class StepFailed(HoldfastError):
     """A step failed for good: what a body catches."""
 
     code = "HF401"
+    hint = "Catch it in the body to go another way, or mend the cause and retry the run."
 
     def __init__(
         self,
@@ -294,26 +349,36 @@ class StepFailed(HoldfastError):
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         super().__init__(f"Step {step} failed after {tries}: {type}: {message}")
 
+    def __str__(self) -> str:
+        # Not in `args`: there the message becomes the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
 
 class StepTimedOut(StepFailed, TimeoutError):
     """A step took longer than its `timeout` or `total_timeout`."""
 
     code = "HF402"
+    hint = "Give the step more time, or catch TimeoutError in the body."
 
 
 class NonRetryable(HoldfastError):
     """Raise it in a step, or subclass it, to fail the step without another attempt."""
 
     code = "HF403"
+    hint = "Raise it with a message of your own; the body catches hf.StepFailed."
 
 
 class RetryAfter(HoldfastError):
     """Raise it in a step to have the next attempt start after `delay`, not by the back-off."""
 
     code = "HF404"
+    hint = "Raise it with the delay that the other side asked for; it counts as an attempt."
 
     def __init__(self, delay: float | timedelta, message: str = "") -> None:
-        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        try:
+            self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        except (ValueError, OverflowError, TypeError):
+            raise InvalidDuration(field="RetryAfter.delay", value=delay) from None
         super().__init__(message or f"try again after {self.delay}")
 
 
@@ -322,15 +387,15 @@ class ReplayMismatch(HoldfastError):
 
     code = "HF501"
     blocked_as = "mismatch"
+    hint = (
+        "Restore the former code and `holdfast runs retry` the run; give the changed workflow a "
+        "new name for runs to come."
+    )
 
     def __init__(self, *, seq: int, recorded: str, asked: str, source: str = "") -> None:
         self.seq, self.recorded, self.asked, self.source = seq, recorded, asked, source
         at = f" at {source}" if source else ""
-        super().__init__(
-            f"Event {seq} is {recorded}, and the code now {asked}{at}. "
-            f"Restore the former code and `holdfast runs retry` the run; give the changed "
-            f"workflow a new name for runs to come."
-        )
+        super().__init__(f"Event {seq} is {recorded}, and the code now {asked}{at}. {self.hint}")
 
 
 class BodyStuck(HoldfastError):
@@ -339,12 +404,13 @@ class BodyStuck(HoldfastError):
     code = "HF502"
     blocked_as = "deadlock"
     blames_history = False
+    hint = "Wait for a step, hf.sleep or hf.wait_for instead; then `holdfast runs retry` the run."
 
     def __init__(self, *, source: str) -> None:
         self.source = source
         super().__init__(
             f"The body waits for something no step, timer or signal can settle, at {source}. "
-            f"Wait for a step, hf.sleep or hf.wait_for instead; then `holdfast runs retry` the run."
+            f"{self.hint}"
         )
 
 
@@ -353,19 +419,21 @@ class Undecodable(HoldfastError):
 
     code = "HF503"
     blocked_as = "undecodable"
+    hint = (
+        "Restore the former annotation or give the new field a default; then `holdfast runs retry` "
+        "the run."
+    )
 
     def __init__(self, *, seq: int, what: str, problem: str) -> None:
         self.seq, self.what, self.problem = seq, what, problem
-        super().__init__(
-            f"Event {seq} ({what}) cannot be read: {problem}. Restore the former annotation "
-            f"or give the new field a default; then `holdfast runs retry` the run."
-        )
+        super().__init__(f"Event {seq} ({what}) cannot be read: {problem}. {self.hint}")
 
 
 class GuardViolation(HoldfastError):
     """A body called something that touches the world: a file, a socket, a process, a thread."""
 
     code = "HF504"
+    hint = "Do it in a step; then `holdfast runs retry` the run."
     blocked_as = "guard"
     blames_history = False
 
@@ -382,42 +450,49 @@ class StoreError(HoldfastError):
     """The store could not do what it was asked."""
 
     code = "HF601"
+    hint = "Follow the page of the code you see."
 
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or is busy; nothing was written."""
 
     code = "HF602"
+    hint = "Try again: nothing was written."
 
 
 class StoreFull(StoreUnavailable):
     """The store has no room; nothing was written. It goes on by itself when there is room."""
 
     code = "HF607"
+    hint = "Make room on the disk, or raise its quota; workers go on by themselves."
 
 
 class OutcomeUnknown(StoreError):
     """The write may or may not have happened; read again, or repeat it with the same key."""
 
     code = "HF603"
+    hint = "Read again, or repeat it with the same id."
 
 
 class StoreVersion(StoreError):
     """The database was made by another release."""
 
     code = "HF604"
+    hint = "Upgrade holdfast, or open another file."
 
 
 class StoreSettings(StoreError):
     """The database's settings or place cannot keep our promises."""
 
     code = "HF605"
+    hint = "Put the file on a local disk, and name it as sqlite:///shop.db."
 
 
 class LeaseLost(HoldfastError):
     """Another worker holds the run now; nothing of this one's work was stored."""
 
     code = "HF606"
+    hint = "Nothing to do: the run goes on where it is held now."
 
 
 class MachineClosed(BaseException):

@@ -1,7 +1,8 @@
 """Every Python block in the docs runs.
 
 The blocks of one page run in order, as one file, in a folder of their own. A block that must not
-run says so where the reader sees it: the fence reads `python no-run`.
+run says so where the reader sees it: the fence reads `python no-run`. A block under
+`python file=NAME` is written to that file instead; the page's other blocks and commands use it.
 """
 
 import re
@@ -50,7 +51,7 @@ def script(text: str) -> str:
         language, *words = block.info.split() or [""]
         if language in {"py", "python3", "Python"}:
             raise ValueError(f"Line {block.line - 1}: write `python`, so that the block runs.")
-        if language != "python" or words == ["no-run"]:
+        if language != "python" or words == ["no-run"] or file_of(block):
             continue
         if words:
             raise ValueError(f"Line {block.line - 1}: {block.info!r}; only `no-run` is known.")
@@ -58,7 +59,22 @@ def script(text: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def file_of(block: Block) -> str:
+    """Return the name of the file that a block belongs to, if it says so."""
+    named = re.fullmatch(r"python file=([\w.-]+)", block.info)
+    return named[1] if named else ""
+
+
+def write_files(text: str, folder: Path) -> None:
+    """Write the files that a page shows, and make sure that something uses them."""
+    for block in blocks(text):
+        if file_of(block):
+            with (folder / file_of(block)).open("a", encoding="utf-8") as file:
+                file.write(block.code + "\n")
+
+
 def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    write_files(text, folder)
     file = folder / "page.py"
     file.write_text(script(text), encoding="utf-8")
     command = [sys.executable, "-W", "error", file.name]
@@ -82,6 +98,12 @@ def test_blocks_share_names_and_keep_line_numbers(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert 'page.py", line 10' in done.stderr
     assert run(page.replace("x = 1", "x = 2"), tmp_path).returncode == 0
+
+
+def test_a_file_is_there_for_the_other_blocks(tmp_path: Path) -> None:
+    page = "```python file=shop.py\nx = 1\n```\n```python\nimport shop\nassert shop.x == 1\n```\n"
+    assert run(page, tmp_path).returncode == 0
+    assert (tmp_path / "shop.py").read_text() == "x = 1\n"
 
 
 def test_only_a_visible_mark_keeps_a_block_from_running() -> None:

@@ -11,6 +11,7 @@ import holdfast
 from holdfast.cli.entry import root
 from holdfast.errors import HoldfastError
 from holdfast.testing import conformance
+from scripts.reference import errors
 from tests.docs.test_blocks import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,14 +22,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 WORD = re.compile(r"^\| \*\*(?P<word>[^*]+)\*\* \|", re.MULTILINE)
 
 
-def errors(kind: type[HoldfastError] = HoldfastError) -> Iterator[type[HoldfastError]]:
-    yield kind
-    for error in kind.__subclasses__():
-        if error.__module__ == "holdfast.errors":
-            yield from errors(error)
-
-
-ERRORS = sorted(set(errors()), key=lambda error: error.code)
+ERRORS = set(errors(HoldfastError))
 
 
 def read(path: Path) -> str:
@@ -45,24 +39,6 @@ def prose(text: str) -> str:
 
 def names(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=[error.code for error in ERRORS])
-def test_every_error_has_its_page(error: type[HoldfastError]) -> None:
-    page = DOCS / "errors" / f"{error.code}.md"
-    assert page.exists(), f"write docs/errors/{page.name}: what happened, why, what to do"
-    assert read(page).startswith(f"# {error.code} {error.__name__}\n")
-    assert "**What to do.**" in read(page)
-
-
-def test_every_page_of_an_error_has_its_error() -> None:
-    codes = {error.code for error in ERRORS}
-    assert {page.stem for page in (DOCS / "errors").glob("HF*.md")} == codes
-
-
-def test_no_two_errors_share_a_code() -> None:
-    listed = [error.code for error in ERRORS]
-    assert len(listed) == len(set(listed))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

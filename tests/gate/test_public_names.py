@@ -12,7 +12,8 @@ import holdfast
 SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
 PINNED = """
-App BadDefinition Bound Client Event HoldfastError IllegalMove InvalidDuration InvalidName
+App BadDefinition Bound Client Event HistoryTooLong HoldfastError IllegalMove InvalidArguments
+InvalidDuration InvalidName
 InvalidValue Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreFull

@@ -59,7 +59,7 @@ async def test_a_full_disk_is_said_by_its_own_error(tmp_path: Path) -> None:
     await store.open()
     try:
         limit_pages(store, 30)
-        with pytest.raises(StoreFull, match=r"Nothing was written.*Free space") as caught:
+        with pytest.raises(StoreFull, match=r"Nothing was written.*Make room") as caught:
             await store.write([start("big", 1_000_000)])
         assert isinstance(caught.value, StoreUnavailable)
     finally:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from holdfast.cli.telling import Refused
-from holdfast.errors import RunNotFound, StoreUnavailable
+from holdfast.errors import InvalidName, RunNotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,8 @@ async def opened(door: Door, *, creates: bool = False) -> AsyncGenerator[LocalEn
     """Open the store without a worker. It must be there already, unless `creates`."""
     from holdfast.engines.local import LocalEngine
 
+    if not door.namespace or not door.namespace.isprintable():
+        raise InvalidName(field="namespace", value=door.namespace, problem="cannot be stored")
     store = sqlite_of(door.url)
     if not creates:
         must_exist(store.path, door.url)
@@ -82,6 +84,8 @@ async def found(engine: LocalEngine, text: str) -> str:
     """Return the id a person meant: an id, a unique prefix, `@last` or `@failed`."""
     from holdfast.model.writes import Filter, Page
 
+    if not text.isprintable() or not text:
+        raise RunNotFound(run=text)
     if text in SHORTCUTS:
         statuses: Any = SHORTCUTS[text]
         newest = await engine.find(Filter(engine.ns, statuses=statuses), Page(limit=1))

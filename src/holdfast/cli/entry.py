@@ -41,6 +41,7 @@ class Root(LazyGroup):
         "worker": ("holdfast.cli.worker", "Run an app's workflows until told to stop."),
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
+        "explain": ("holdfast.cli.explain", "Print the page of an error code."),
         "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.cli.telling import Refused
+from holdfast.cli.strict_json import decoded, parse
+from holdfast.errors import InvalidArguments, InvalidValue
 
 if TYPE_CHECKING:
     from holdfast.fronts.function.workflow import Bound, Workflow
@@ -41,9 +42,11 @@ def _arguments(workflow: Workflow[..., Any], names: dict[str, bool], value: Any)
     if given is None or not by_name or missing:
         wanted = ", ".join(names) or "nothing"
         what = f"misses {', '.join(missing)}" if by_name else "does not fit"
-        raise Refused(
-            f"The input of {workflow.name} {what}. It takes: {wanted}. "
-            f"Give -i name=value for each, or one JSON object: -i '{{...}}'."
+        raise InvalidArguments(
+            where=f"input of {workflow.name}",
+            path="-i",
+            problem=f"{what}. It takes: {wanted}",
+            hint="Give -i name=value for each, or one JSON object: -i '{...}'.",
         )
     return given
 
@@ -55,8 +58,11 @@ def _value(given: Sequence[str]) -> Any:
     pairs: dict[str, Any] = {}
     for text in given:
         if not _is_pair(text):
-            raise Refused(f"-i {text!r} is no name=value; give several only of that kind.")
+            problem = f"{text!r:.60} is no name=value"
+            raise _wrong(problem, "Give several -i only of that kind.")
         name, _, value = text.partition("=")
+        if name in pairs:
+            raise _wrong(f"{name!r} stands there twice", "Give each name once.")
         pairs[name] = _plain(value)
     return pairs
 
@@ -70,9 +76,11 @@ def _plain(text: str) -> Any:
     """Return JSON if it is some, else the text itself: `total=12`, `name=Ada`."""
     if text.startswith("@"):
         return _json(text)
+    if text in ("NaN", "Infinity", "-Infinity"):
+        return text
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse(text, where="-i")
+    except json.JSONDecodeError:
         return text
 
 
@@ -81,18 +89,22 @@ def _json(text: str) -> Any:
     if text.startswith("@"):
         source = _read(text[1:])
     try:
-        return json.loads(source)
-    except ValueError as error:
-        raise Refused(
-            f"-i {text[:60]!r} is no JSON ({error}). Quote a text: -i '\"Ada\"', "
-            f"or name the parameter: -i name=Ada."
-        ) from error
+        return parse(source, where="-i")
+    except json.JSONDecodeError as error:
+        hint = "Quote a text: -i '\"Ada\"', or name the parameter: -i name=Ada."
+        raise _wrong(f"{text[:60]!r} is no JSON ({error})", hint) from error
 
 
 def _read(name: str) -> str:
     if name == "-":
-        return sys.stdin.read()
+        return decoded(sys.stdin.buffer.read(), where="-i @-")
     try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"Cannot read {name!r}: {error.strerror}.") from error
+        data = Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or str(error)
+        raise _wrong(f"Cannot read {name!r}: {told}", "Name a file you may read.") from error
+    return decoded(data, where=f"-i @{name}")
+
+
+def _wrong(problem: str, hint: str) -> InvalidValue:
+    return InvalidValue(where="input", path="-i", problem=problem, hint=hint)

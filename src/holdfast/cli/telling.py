@@ -15,9 +15,15 @@ class Refused(click.ClickException):
 
     exit_code = 2
 
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message on stderr."""
+        """Print the message on stderr, and where to read more."""
         STDERR.say(f"{STDERR.style('error:', fg='red', bold=True)} {self.message}")
+        if self.code:
+            STDERR.say(STDERR.dim(f"more: holdfast explain {self.code}"))
 
 
 class Failed(Refused):
@@ -50,4 +56,4 @@ TELLING: tuple[tuple[type[HoldfastError], type[Refused]], ...] = (
 def refused(error: HoldfastError) -> Refused:
     """Return one of our errors as the command line tells it, with its exit code."""
     tellers = (teller for kind, teller in TELLING if isinstance(error, kind))
-    return next(tellers, Refused)(str(error))
+    return next(tellers, Refused)(str(error), code=error.code)

@@ -55,7 +55,9 @@ class Signal(Generic[T]):
 
 
 def _problem(name: object) -> str:
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str):
+        return "is no text"
+    if not name:
         return "is empty"
     if len(name) > NAME_LIMIT:
         return f"has {len(name)} characters"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, cast
 
 from holdfast.errors import BadDefinition, NonRetryable, RetryAfter, Unserialisable
 from holdfast.model.durations import LONGEST, Duration, microseconds
@@ -30,15 +31,17 @@ class Retry:
     def __post_init__(self) -> None:
         microseconds(self.initial, field="Retry.initial")
         microseconds(self.cap, field="Retry.cap")
-        if self.max_attempts < 1:
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise BadDefinition(
-                what=f"Retry.max_attempts is {self.max_attempts}",
-                hint="Give at least 1; 1 means no second attempt.",
+                what=f"Retry.max_attempts is {self.max_attempts!r}",
+                hint="Give an int of at least 1; 1 means no second attempt.",
             )
-        if not 1 <= self.factor < float("inf"):
+        if type(self.factor) not in (int, float) or not 1 <= self.factor < float("inf"):
             raise BadDefinition(
-                what=f"Retry.factor is {self.factor}", hint="Give a finite number of at least 1."
+                what=f"Retry.factor is {self.factor!r}", hint="Give a finite number of at least 1."
             )
+        for name in ("retry_on", "give_up_on"):
+            _check_types(name, getattr(self, name))
 
     def gives_up(self, error: BaseException, attempt: int) -> bool:
         """Tell whether `error`, raised by this attempt (counted from 1), is the step's last."""
@@ -54,9 +57,24 @@ class Retry:
             return min(max(error.delay // timedelta(microseconds=1), 0), LONGEST)
         cap = microseconds(self.cap, field="Retry.cap")
         initial = microseconds(self.initial, field="Retry.initial")
-        # factor ** 1000 would overflow; past 64 doublings every real cap is reached.
-        delay = min(initial * self.factor ** min(attempt - 1, 64), cap)
+        try:
+            delay = min(initial * self.factor ** min(attempt - 1, 64), cap)
+        except OverflowError:  # surely longer than any cap
+            delay = cap
         return round(delay * (0.5 + chance / 2 if self.jitter else 1))
+
+
+def _check_types(name: str, types: object) -> None:
+    is_good = isinstance(types, tuple) and all(_is_error(each) for each in cast("Any", types))
+    if not is_good:
+        raise BadDefinition(
+            what=f"Retry.{name} is {types!r:.60}",
+            hint=f"Give a tuple of exception classes, such as {name}=(ConnectionError,).",
+        )
+
+
+def _is_error(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 NO_RETRY = Retry(max_attempts=1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from math import isfinite
+from typing import Literal, cast, get_args
 
 from holdfast.errors import BadDefinition
 from holdfast.model.durations import Duration, microseconds
@@ -14,41 +16,56 @@ Guard = Literal["raise", "warn", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a worker works. Times are seconds.
-
-    `drain` is how long steps that run may go on after the worker was asked to stop. A run that was
-    lost with its worker `strikes` times in a row, without progress, is quarantined. Closed runs are
-    forgotten after `retention`; None keeps them. A body that computes for `slow_turn` without a
-    pause, or an event loop that stands still for `slow_loop`, is named in the log (0: never); a
-    loop that stands still for `deaf` gives its lease up (0: never).
-    """
+    """How a worker works. Times are seconds."""
 
     lease: float = 30.0
+    """How long a frozen worker keeps its runs."""
     renew: float = 10.0
+    """How often a lease is renewed."""
     poll: float = 1.0
+    """How often an idle worker looks, beside being woken."""
     steps: int = 100
+    """Steps that run at once."""
     threads: int = 32
+    """How many of them may be plain functions."""
     runs: int = 1_000
+    """Runs held at once."""
     machines: int = 1_000
+    """Waiting runs whose state is kept in memory."""
     keep: float = 5.0
+    """A run that wakes this soon stays in hand."""
     cancel_grace: float = 60.0
+    """How long clean-up may take after a cancel."""
     drain: float = 5.0
+    """How long steps that run may go on when the worker stops."""
     paranoid: bool = False
+    """Replay the whole history after every commit; for tests."""
     strikes: int = 5
+    """A run lost with its worker so often in a row, without progress, is quarantined."""
     retention: Duration | None = None
+    """How long closed runs are kept; None: for ever."""
     guard: Guard = "raise"
+    """What a call in a body that touches the world does: "raise", "warn" or "off"."""
     slow_turn: float = 1.0
+    """A body that computes this long without a pause is named in the log; 0: never."""
     slow_loop: float = 5.0
+    """An event loop that stands still this long is named in the log; 0: never."""
     deaf: float = 300.0
+    """A loop that stands still this long gives its lease up; 0: never."""
+    history: int = 51_200
+    """Events a run may record before it is blocked; from a fifth on it is named in the log."""
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew", "poll", "steps", "threads", "runs"):
-            self._hold(name, getattr(self, name) > 0, "Give a number above 0.")
-        for name in ("slow_turn", "slow_loop", "deaf"):
-            self._hold(name, getattr(self, name) >= 0, "Give a number of seconds, or 0 for never.")
-        self._hold("guard", self.guard in get_args(Guard), 'Give "raise", "warn" or "off".')
-        hint = "Give 2 or more: whoever shares a worker with a killer is hit once, too."
-        self._hold("strikes", self.strikes >= 2, hint)
+        for name in ("lease", "renew", "poll", "steps", "threads", "runs", "history"):
+            self._check(name, "a number above 0", lambda value: value > 0)
+        for name in ("machines", "keep", "cancel_grace", "drain", "slow_turn", "slow_loop", "deaf"):
+            self._check(name, "a number from 0 on", lambda value: value >= 0)
+        if self.guard not in get_args(Guard):
+            raise BadDefinition(
+                what=f"Settings.guard is {self.guard!r}", hint='Give "raise", "warn" or "off".'
+            )
+        hint = "two or more: whoever shares a worker with a killer is hit once, too"
+        self._check("strikes", hint, lambda value: value >= 2)
         if self.retention is not None:
             microseconds(self.retention, field="Settings.retention")
         if self.renew * 2 > self.lease:
@@ -57,6 +74,11 @@ class Settings:
                 hint="Renew at least twice in a lease, or one late renewal loses every run.",
             )
 
-    def _hold(self, name: str, holds: bool, hint: str) -> None:
-        if not holds:
-            raise BadDefinition(what=f"Settings.{name} is {getattr(self, name)!r}", hint=hint)
+    def _check(self, name: str, wanted: str, holds: Callable[[float], bool]) -> None:
+        value: object = getattr(self, name)
+        is_whole = isinstance(Settings.__dataclass_fields__[name].default, int)
+        kinds = (int,) if is_whole else (int, float)
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if not (is_number and isfinite(cast("float", value)) and holds(cast("float", value))):
+            whole = wanted.replace("number", "whole number") if is_whole else wanted
+            raise BadDefinition(what=f"Settings.{name} is {value!r:.60}", hint=f"Give {whole}.")

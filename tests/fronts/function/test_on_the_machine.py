@@ -90,10 +90,11 @@ def test_a_result_reaches_the_body(running) -> None:
 
 def test_a_listed_exception_reaches_the_body_as_itself(running) -> None:
     failure = encode_failure(charge.describe(CardDeclined("51"), attempts=3))
-    assert (
-        result_of(running.answer("step.failed", failure))
-        == "51 of Step charge#1 failed after 3 attempts: CardDeclined: declined: 51 [HF401]"
+    told = str(result_of(running.answer("step.failed", failure)))
+    assert told.startswith(
+        "51 of Step charge#1 failed after 3 attempts: CardDeclined: declined: 51"
     )
+    assert told.endswith("[HF401]")
 
 
 def test_any_other_exception_reaches_the_body_as_step_failed(running) -> None:

@@ -86,7 +86,9 @@ def thrown(error: Exception) -> Exception:
 def test_an_error_nobody_listed_is_step_failed() -> None:
     caught = crossed(raising(), thrown(ValueError("no card")), attempts=3)
     assert type(caught) is StepFailed
-    assert str(caught) == "Step charge#2 failed after 3 attempts: ValueError: no card [HF401]"
+    told = "Step charge#2 failed after 3 attempts: ValueError: no card"
+    assert str(caught) == f"{told}. {StepFailed.hint} [HF401]"
+    assert caught.args == (told,)
     assert (caught.step, caught.type, caught.message) == ("charge#2", "ValueError", "no card")
     assert (caught.attempts, caught.details) == (3, {})
     assert "raise error\nValueError: no card\n" in caught.traceback

@@ -152,7 +152,7 @@ def test_a_call_the_function_would_not_take_is_a_type_error(function, args, kwar
     with pytest.raises(TypeError, match=problem) as caught:
         Signature.of(function).encode(args, kwargs)
 
-    assert str(caught.value).startswith(function.__name__ + "(")
+    assert f": {function.__name__}(" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from holdfast.cli.options import with_door
 from holdfast.cli.statuses import CYAN, DASH, DIM, status_cell
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, count, iso, span
+from holdfast.errors import InvalidName
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
 
@@ -67,8 +68,12 @@ async def _page(
     from holdfast.model.writes import Filter, Page
 
     at, _, id = (after or "").partition(":")
-    if after and not (at.isdigit() and id):
-        raise click.BadParameter("is not a cursor that a list printed", param_hint="--after")
+    is_cursor = at.isascii() and at.isdigit() and len(at) <= 18 and id.isprintable()
+    if after is not None and not (is_cursor and id):
+        problem = "is not a cursor that a list printed"
+        raise InvalidName(field="--after", value=after, problem=problem)
+    if not workflow.isprintable():
+        raise InvalidName(field="--workflow", value=workflow, problem="cannot be stored")
     page = Page(limit, int(at) if after else None, id)
     found = await engine.find(Filter(engine.ns, statuses=statuses, workflow=workflow), page)
     return found, engine.store.now()

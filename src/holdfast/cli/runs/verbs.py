@@ -10,7 +10,9 @@ import click
 
 from holdfast.cli import options
 from holdfast.cli.door import Door, handle
+from holdfast.cli.strict_json import parse
 from holdfast.cli.terminal import STDERR, STDOUT
+from holdfast.errors import InvalidValue
 
 Act = Callable[[Any], Awaitable[str]]
 
@@ -24,11 +26,12 @@ Act = Callable[[Any], Awaitable[str]]
 def signal(door: Door, run: str, name: str, data: str, id: str | None) -> None:
     """Send the signal NAME to a run; return once it is stored."""
     try:
-        value = json.loads(data)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{data!r} is no JSON ({error}). Quote a text: -d '\"yes\"'", param_hint="-d"
-        ) from error
+        value = parse(data, where=f"signal {name}")
+    except json.JSONDecodeError as error:
+        raise InvalidValue(
+            where=f"signal {name}", path="-d", problem=f"{data!r:.60} is no JSON ({error})",
+            hint="Quote a text: -d '\"yes\"'.",
+        ) from error  # fmt: skip
 
     async def act(target: Any) -> str:
         is_new = await target.signal(name, value, id=id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from holdfast.engines.local.hub import Hub
+from holdfast.engines.local.hub import POLL, Hub
 from holdfast.errors import RunNotFound
 from holdfast.kernel import dispatch
 from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
@@ -58,9 +58,11 @@ class Host(Protocol):
 class LocalEngine:
     """What a client talks to when the kernel runs on one of our own stores."""
 
-    def __init__(self, store: Store, ns: str, host: Host | None = None) -> None:
+    def __init__(
+        self, store: Store, ns: str, host: Host | None = None, *, poll: float = POLL
+    ) -> None:
         self.store, self.ns, self.host = store, ns, host
-        self._hub = Hub(store, ns)
+        self._hub = Hub(store, ns, poll)
 
     def open(self) -> None:
         """Be ready to hear of closings; a client without a worker listens when it first waits."""

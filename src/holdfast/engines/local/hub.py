@@ -31,8 +31,8 @@ REMEMBERED = 1_024
 class Hub:
     """The waiting room of one client."""
 
-    def __init__(self, store: Store, ns: str) -> None:
-        self._store, self._ns = store, ns
+    def __init__(self, store: Store, ns: str, poll: float = POLL) -> None:
+        self._store, self._ns, self._every = store, ns, poll
         self._closings: dict[str, list[asyncio.Future[Event]]] = {}
         self._changes: dict[str, list[asyncio.Future[None]]] = {}
         self._closed: OrderedDict[str, Event] = OrderedDict()
@@ -83,7 +83,7 @@ class Hub:
 
     @contextmanager
     def watch(self, run: str) -> Generator[Callable[[], Awaitable[None]]]:
-        """Give the wait for a change of the run since this was entered, a second at most.
+        """Give the wait for a change of the run since this was entered, one poll at most.
 
         Look at the run inside: a change between the look and the wait is not missed.
         """
@@ -93,7 +93,7 @@ class Hub:
 
         async def change() -> None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL):
+                async with asyncio.timeout(self._every):
                     await future
 
         try:
@@ -135,7 +135,7 @@ class Hub:
     async def _poll(self) -> None:
         while self._closings:
             try:
-                async with asyncio.timeout(POLL):
+                async with asyncio.timeout(self._every):
                     await self._look.wait()
             except TimeoutError:
                 pass

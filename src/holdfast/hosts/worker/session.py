@@ -14,8 +14,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.errors import BodyStuck, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, overdue, replay
+from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
+from holdfast.hosts.worker import attempts, length, overdue, replay, telling
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -37,10 +37,10 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_failures", "_look", "_mail", "_mail_came", "_must_read",
-        "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded",
-        "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused",
-        "run", "running", "seq", "state",
+        "_born", "_call", "_deadline", "_failures", "_long_at", "_look", "_mail", "_mail_came",
+        "_must_read", "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown",
+        "_superseded", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at",
+        "machine", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -64,6 +64,7 @@ class Session:
         self._must_read = True
         self._resumes = True
         self._reopened_at = self._failures = 0
+        self._long_at = length.noticed_at(worker.settings.history)
         self._look = True
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
@@ -195,18 +196,13 @@ class Session:
     def _take_turn(self) -> Turn:
         machine = self.machine
         if machine.warnings:
-            self._log_warnings()
+            telling.tell_warnings(machine)
         if machine.is_stuck():
             raise BodyStuck(source=machine.source())
         turn = machine.take_turn()
         if self._resumes:
             self._resumes, turn.asks = False, self._unbegun()
         return turn
-
-    def _log_warnings(self) -> None:
-        for warning in self.machine.warnings:
-            log.warning("run %s: %s", self.run.id, warning)
-        self.machine.warnings.clear()
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
@@ -255,16 +251,20 @@ class Session:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
         if turn.ended is not None:
             draft.close(overdue.ending(turn.ended, self.run, self._overdue))
-            for name in turn.ended.leftovers:
-                log.warning("run %s ended while task %s was unfinished", self.run.id, name)
-            for key in self.machine.unawaited:
-                log.warning("run %s called %s and never awaited it", self.run.id, key)
+            telling.tell_leftovers(self.machine, turn.ended)
         elif draft.status != "running":
             return
+        elif self.seq >= self._long_at and self._is_too_long():
+            error = HistoryTooLong(events=self.seq, limit=self._long_at)
+            overdue.set_aside(draft, self.run, error, ())
         elif self._is_out_of_grace(draft.at):
             draft.close(overdue.ending(Ended("cancelled"), self.run, self._overdue))
         elif not self._is_busy(turn):
             self._settle_down(draft)
+
+    def _is_too_long(self) -> bool:
+        self._long_at = length.notice(self.run.id, self.seq, self._worker.settings.history)
+        return self.seq >= self._long_at
 
     def _is_out_of_grace(self, at: int) -> bool:
         if self.cancelled_at is None:

@@ -336,7 +336,8 @@ class Worker:
             await session.drive()
         except Exception as error:
             log.exception("run %s broke its session", session.run.id)
-            await session.block(HoldfastError(f"The worker failed on this run: {error!r}."))
+            told = f"The worker failed on this run: {error!r}. Report it, with its log."
+            await session.block(HoldfastError(told))
         finally:
             if self.sessions.get(session.run.id) is session:
                 del self.sessions[session.run.id]

@@ -9,6 +9,7 @@ looked at again, exactly and slowly.
 
 from __future__ import annotations
 
+import logging
 import marshal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,13 @@ from holdfast.machine.values.core import Core
 from holdfast.machine.values.limits import (
     MAX_DEPTH,
     MAX_DIGITS,
+    MAX_KEYS,
     Problem,
     json_depth,
     over_a_limit,
     too_deep,
+    too_wide,
+    widest,
 )
 from holdfast.machine.values.walk import follow, join, key_step, locate
 
@@ -33,6 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "invalid", "is_harmless"]
 
 MAX_PAYLOAD = 2 * 1024 * 1024
+LARGE_PAYLOAD = 256 * 1024
+"""From here on a value is stored, and named once in the log."""
+
+log = logging.getLogger("holdfast.values")
+_told: set[str] = set()
 
 _NUL = b"\\u0000"
 _BACKSLASH = ord("\\")
@@ -74,10 +83,12 @@ class Codec:
             raise _refusal(self._why(value, error), where, root) from None
         if not (self._plain and _same(value, back)):
             self._compare(value, back, where, root)
-        # 65 levels need 65 opening and 65 closing brackets.
+        # 65 levels need 65 opening and 65 closing brackets; 10,001 keys more bytes than that.
         escapes_nul = _BACKSLASH in payload and _NUL in payload
-        if escapes_nul or (size > 2 * MAX_DEPTH and _may_be_deep(payload)):
+        if escapes_nul or (size > 2 * MAX_DEPTH and _may_break_a_limit(payload)):
             _check_limits(value, payload, where, root)
+        if size > LARGE_PAYLOAD:
+            _tell_large(where, size)
         return payload, back
 
     def decode(self, payload: bytes, where: str, root: str) -> Any:
@@ -124,16 +135,33 @@ def _same(value: Any, back: Any) -> bool:
     return sent == marshal.dumps(back, _MARSHAL_VERSION)
 
 
-def _may_be_deep(payload: bytes) -> bool:
-    return payload.count(b"[") + payload.count(b"{") > MAX_DEPTH
+def _may_break_a_limit(payload: bytes) -> bool:
+    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH:
+        return True
+    return len(payload) > 4 * MAX_KEYS and payload.count(b'":') > MAX_KEYS
+
+
+def _tell_large(where: str, size: int) -> None:
+    """Say once in this process that a place carries much: a replay says nothing new."""
+    place = where.partition("#")[0]
+    if place not in _told and len(_told) < MAX_KEYS:
+        _told.add(place)
+        log.warning(
+            "%s: %s bytes, of %s that a value may have; store large data elsewhere and pass its "
+            "address",
+            place,
+            f"{size:,}",
+            f"{MAX_PAYLOAD:,}",
+        )
 
 
 def _check_limits(value: Any, payload: bytes, where: str, root: str) -> None:
     from pydantic_core import from_json
 
-    depth = json_depth(from_json(payload))
-    if depth > MAX_DEPTH:
-        raise _refusal(too_deep(depth), where, root)
+    parsed = from_json(payload)
+    depth, keys = json_depth(parsed), widest(parsed)
+    if depth > MAX_DEPTH or keys > MAX_KEYS:
+        raise _refusal(too_deep(depth) if depth > MAX_DEPTH else too_wide(keys), where, root)
     problem = over_a_limit(value) if _NUL in payload else None
     if problem is not None:
         raise _refusal(problem, where, root)

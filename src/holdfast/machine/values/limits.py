@@ -15,6 +15,7 @@ from holdfast.machine.values.walk import is_kind, parts
 
 MAX_DEPTH = 64
 MAX_DIGITS = 4_300
+MAX_KEYS = 10_000
 
 # An int of fewer bits than this surely has no more than MAX_DIGITS digits.
 _SURELY_SHORT = int(MAX_DIGITS * math.log2(10)) - 1
@@ -93,6 +94,18 @@ def json_depth(value: Any) -> int:
     return depth
 
 
+def widest(value: Any) -> int:
+    """Return how many keys the largest object has in parsed JSON."""
+    most = 0
+    rest: list[Any] = [value]
+    while rest:
+        part = rest.pop()
+        if is_kind(part, dict):
+            most = max(most, len(part))
+        rest += [each for each in _items(part) if type(each) in _DEEP] if part else []
+    return most
+
+
 _DEEP = frozenset({list, dict})
 
 
@@ -109,3 +122,9 @@ def too_deep(depth: int | str) -> Problem:
     """Return the problem of a value that is nested `depth` levels deep."""
     hint = "Flatten it, pass its parts in a list, or break the cycle if it contains itself."
     return Problem("", f"nesting depth {depth}", f"nothing: the limit is {MAX_DEPTH}", hint)
+
+
+def too_wide(keys: int) -> Problem:
+    """Return the problem of an object of so many keys."""
+    hint = "Send a list of pairs, or store the data elsewhere and pass its address."
+    return Problem("", f"object of {keys:,} keys", f"nothing: the limit is {MAX_KEYS:,}", hint)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any
 
-from holdfast.errors import BadDefinition
+from holdfast.errors import BadDefinition, InvalidArguments
 from holdfast.machine.values.codec import Codec, is_harmless
 from holdfast.machine.values.core import Core, Field, core_of_arguments
 from holdfast.machine.values.schema import (
@@ -92,7 +92,7 @@ class Signature:
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Return the canonical JSON of a call, sure to come back the same.
 
-        Raises `TypeError` for a call the function would not take, `Unserialisable` and
+        Raises `InvalidArguments` for a call the function would not take, `Unserialisable` and
         `PayloadTooLarge`.
         """
         is_whole = not kwargs and len(args) == self._arity
@@ -135,7 +135,10 @@ class Signature:
         try:
             bound = self._parameters.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}{self._parameters}: {error}") from None
+            call = f"{self.name}{self._parameters}"
+            raise InvalidArguments(
+                where=self._where, path=call, problem=str(error), hint=InvalidArguments.hint
+            ) from None
         bound.apply_defaults()
         return dict(bound.arguments)
 

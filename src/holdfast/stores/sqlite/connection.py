@@ -58,6 +58,8 @@ def prepare(path: Path) -> None:
         raise StoreSettings(
             f"The folder {str(path.parent)!r} does not exist. Create it, or name another file."
         )
+    if path.is_dir():
+        raise StoreSettings(f"{str(path)!r} is a folder. Name a file in it.")
     if not path.exists():
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -90,4 +92,7 @@ def unusable(path: Path, error: sqlite3.Error) -> StoreUnavailable | StoreSettin
     if "not a database" in text or "malformed" in text:
         return StoreSettings(f"{str(path)!r} is not a usable SQLite database: {text}. "
                              f"Restore it from a backup, or name another file.")  # fmt: skip
+    if "readonly" in text:
+        return StoreSettings(f"{str(path)!r} and its folder cannot be written to: {text}. "
+                             f"Give this user the right to write, or name others.")  # fmt: skip
     return StoreUnavailable(f"Cannot open {str(path)!r}: {text}. Try again.")

@@ -230,10 +230,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _full(error: BaseException) -> StoreFull:
-    full = StoreFull(
-        f"Nothing was written, the database has no room: {error}. Free space on its disk, or raise "
-        f"the quota or file size limit; workers go on by themselves."
-    )
+    full = StoreFull(f"Nothing was written, the database has no room: {error}. {StoreFull.hint}")
     full.__cause__ = error
     return full
 

@@ -1,0 +1,93 @@
+"""One instance of every error, as a user may meet it: their messages stand on the errors' pages.
+
+A new error needs a line here, a line in `docs/errors/ledger.txt`, and its page: `make docs` writes
+the page's frame, and you write why it happens and what to do.
+"""
+
+from __future__ import annotations
+
+from holdfast import errors
+
+ALL = (
+    errors.HoldfastError("The worker failed on this run: KeyError('x'). Report it, with its log."),
+    errors.BadDefinition(
+        what="order (shop.py:7) is not async and cannot be a workflow",
+        hint="Write `async def`; its steps may be sync.",
+    ),
+    errors.NotInBody(call="hf.now()"),
+    errors.UnknownWorkflow(name="ordr", known=("invoice", "order")),
+    errors.NotInStep(call="hf.idempotency_key()"),
+    errors.InvalidValue(
+        where="arguments of order", path="cents", problem="Input should be a valid integer"
+    ),
+    errors.InvalidArguments(
+        where="arguments of order",
+        path="order(item: str) -> str",
+        problem="missing a required argument: 'item'",
+        hint=errors.InvalidArguments.hint,
+    ),
+    errors.HistoryTooLong(events=51_200, limit=51_200),
+    errors.Unserialisable(
+        where="arguments of order",
+        path="data.size",
+        found="tuple",
+        wanted="list",
+        hint="Write `tuple[int, int]` as its annotation.",
+    ),
+    errors.UnserialisableResult(
+        where="result of charge#1",
+        path="result.paid_at",
+        found="datetime",
+        wanted="str",
+        hint="Write `datetime` as its annotation.",
+    ),
+    errors.PayloadTooLarge(where="arguments of order", size=4_000_012, limit=2_097_152),
+    errors.InvalidName(field="run id", value="../order", problem="has a slash or a leading dot"),
+    errors.InvalidDuration(field="hf.sleep", value=-1),
+    errors.TooManyAsks(key="pack#10001", limit=10_000),
+    errors.RunNotFound(run="order-42"),
+    errors.RunClosed(run="order-42", status="completed"),
+    errors.RunConflict(run="order-42", differs="input"),
+    errors.IllegalMove(run="order-42", status="running", command="resume", allowed=("paused",)),
+    errors.RunFailed(run="order-42", type="ValueError", message="no such item"),
+    errors.RunCancelled(run="order-42"),
+    errors.RunTerminated(run="order-42"),
+    errors.RunTimedOut(run="order-42"),
+    errors.StepFailed(
+        step="charge#1", type="ConnectionError", message="the bank did not answer", attempts=5
+    ),
+    errors.StepTimedOut(step="charge#1", type="StepTimedOut", message="longer than 30 s"),
+    errors.NonRetryable("no such customer"),
+    errors.RetryAfter(30, "rate limit"),
+    errors.ReplayMismatch(
+        seq=2,
+        recorded="the result of step reserve#1",
+        asked="waits for step check_stock#1",
+        source="shop.py:31",
+    ),
+    errors.BodyStuck(source="shop.py:31"),
+    errors.Undecodable(seq=2, what="result of reserve#1", problem="result.shelf: Field required"),
+    errors.GuardViolation(
+        call="open('prices.csv')", hint="Read it in a step.", source="shop.py:31"
+    ),
+    errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
+    errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
+    errors.StoreFull(
+        "Nothing was written, the database has no room: database or disk is full. "
+        "Make room on the disk, or raise its quota; workers go on by themselves."
+    ),
+    errors.OutcomeUnknown(
+        "The commit failed, and may have happened: disk I/O error. "
+        "Read again, or repeat it with the same id."
+    ),
+    errors.StoreVersion(
+        "The database has schema version 9, and this release knows 1. "
+        "Upgrade holdfast, or open another file."
+    ),
+    errors.StoreSettings(
+        "The folder '/var/lib/shp' does not exist. Create it, or name another file."
+    ),
+    errors.LeaseLost(f"Run 'order-42' was taken by another worker. {errors.LeaseLost.hint}"),
+)
+
+EXAMPLES: dict[type[errors.HoldfastError], errors.HoldfastError] = {type(e): e for e in ALL}

@@ -1,0 +1,47 @@
+"""What callers give in plain values, checked before anything is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from holdfast.errors import InvalidValue
+from holdfast.model.status import RunStatus
+
+LONGEST_REASON = 2_000
+LARGEST_PAGE = 1_000
+_STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+
+def checked_reason(reason: str, command: str) -> str:
+    """Return why somebody steers a run, if it can be stored and shown. Raises `InvalidValue`."""
+    if not isinstance(reason, str):
+        problem = f"{type(reason).__name__} is no text"
+    elif len(reason) > LONGEST_REASON:
+        problem = f"{len(reason):,} characters, and the limit is {LONGEST_REASON:,}"
+    elif "\0" in reason or any("\ud800" <= mark <= "\udfff" for mark in reason):
+        problem = "text with NUL or a lone surrogate, which no store keeps"
+    else:
+        return reason
+    hint = f"Give a text of at most {LONGEST_REASON:,} characters."
+    raise InvalidValue(where=command, path="reason", problem=problem, hint=hint)
+
+
+def checked_limit(limit: int) -> int:
+    """Return how many runs a page may have. Raises `InvalidValue`."""
+    if type(limit) is int and 0 <= limit <= LARGEST_PAGE:
+        return limit
+    hint = f"Give an int from 0 to {LARGEST_PAGE:,}; `after` gives the next page."
+    problem = f"{limit!r:.60} is no size of a page"
+    raise InvalidValue(where="list", path="limit", problem=problem, hint=hint)
+
+
+def checked_statuses(status: RunStatus | Sequence[RunStatus]) -> tuple[RunStatus, ...]:
+    """Return one status or several as a tuple. Raises `InvalidValue` for one there is not."""
+    given = cast("tuple[RunStatus, ...]", (status,) if isinstance(status, str) else tuple(status))
+    unknown = next((each for each in given if each not in _STATUSES), None)
+    if unknown is None:
+        return given
+    problem = f"{unknown!r:.60} is no status of a run"
+    hint = f"There are: {', '.join(_STATUSES)}."
+    raise InvalidValue(where="list", path="status", problem=problem, hint=hint)

@@ -1,0 +1,56 @@
+"""The app that bad input is fed to."""
+
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import holdfast as hf
+
+app = hf.App("bad-input")
+go = hf.Signal("go", int)
+
+
+@app.workflow
+async def order(item: str, cents: int = 100) -> str:
+    return f"{item} for {cents}"
+
+
+@app.workflow
+async def loose(data: dict[str, Any]) -> None: ...
+
+
+@app.workflow
+async def waits() -> int:
+    return await hf.wait_for(go)
+
+
+@app.step
+async def odd() -> Any:
+    return {"file": object()}
+
+
+@app.step
+async def late() -> None:
+    raise hf.RetryAfter(math.nan)
+
+
+NAIVE: Any = datetime(2027, 1, 1)  # noqa: DTZ001 - that is the point
+
+ASKS: dict[str, Callable[[], Awaitable[Any]]] = {
+    "negative sleep": lambda: hf.sleep(-1),
+    "sleep of NaN": lambda: hf.sleep(math.nan),
+    "sleep of two hundred years": lambda: hf.sleep(200 * 366 * 86_400),
+    "sleep until a datetime": lambda: hf.sleep(NAIVE),
+    "sleep of a text": lambda: hf.sleep("1"),  # type: ignore[arg-type]
+    "time-out of NaN": lambda: hf.wait_for(go, timeout=math.nan),
+    "step's time-out": lambda: odd.options(timeout=-1)(),
+    "object in a result": lambda: odd(),
+    "retry after NaN": lambda: late.options(retry=hf.Retry(max_attempts=1))(),
+    "unknown argument": lambda: odd(5),  # type: ignore[call-arg]
+}
+
+
+@app.workflow
+async def asks(what: str) -> None:
+    await ASKS[what]()

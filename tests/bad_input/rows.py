@@ -1,0 +1,40 @@
+"""The table of bad input: every row that is promised, and where it is tested.
+
+A row has cases in `test_bad_input.py`, or a reason why there is nothing to feed it to yet.
+"""
+
+LATER_HTTP = "there is no HTTP server yet"
+
+ROWS: dict[str, str] = {
+    "unknown workflow": "",
+    "arguments do not fit": "",
+    "value too large": "",
+    "value too complex": "",
+    "value without a JSON form": "",
+    "duplicate JSON keys": "",
+    "bad bytes or files": "",
+    "result of an unknown type": "",
+    "id or name that cannot be stored": "",
+    "same id, other work": "",
+    "signal to nobody": "",
+    "delay that is none": "",
+    "retry policy": "",
+    "settings": "",
+    "reason": "",
+    "page": "",
+    "definition": "",
+    "duplicate step": "",
+    "store URL": "",
+    "undecodable history": "blocks the run: tests/engine/test_blocked.py",
+    "unknown signal name in strict mode": "no workflow declares its signals",
+    "nested functions": "allowed: a step is found by its registered name, never imported by it",
+    "non-JSON body, content type, gzip": LATER_HTTP,
+    "Last-Event-ID": LATER_HTTP,
+    "Secret in a value": "there is no Secret type yet",
+    "cron text": "there are no schedules yet",
+    "priority, concurrency, unknown queue": "there are no queues yet",
+    "graph that cannot be built": "there are no graphs yet",
+    "clock off the store's": "the store's clock is this machine's; it comes with a store elsewhere",
+    "blob missing": "there is no blob store yet",
+}
+"""Row -> why it is not here, or nothing if it is."""

@@ -1,0 +1,42 @@
+"""The examples run, as a stranger runs them, and say what they should; each is short."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SAYS = {
+    "checkout": r"order-1: lamp is on its way\norder-2: piano is on its way\n"
+    r"order-3: refunded payment default/order-3/1/charge#1\n",
+    "agent": r"Done: mail sent with three results for 'durable workflows'\.\n",
+    "nightly": r"killed by signal 9 in the middle of 40 files\nloaded: 20540\n"
+    r"4[0-4] executions of 40 files: only what was cut short ran twice\n",
+    "subscription": r"14 Feb: ada paid 19.00\n16 Mar: ada paid 19.00\n31 Mar: ada has free now\n"
+    r"15 Apr: ada paid 0.00\n30 Apr: ada left\n",
+}
+
+
+def run(name: str, folder: Path) -> str:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_it_runs_and_may_be_run_again(name: str, tmp_path: Path) -> None:
+    assert re.fullmatch(SAYS[name], run(name, tmp_path))
+    assert re.fullmatch(SAYS[name], run(name, tmp_path))
+
+
+def test_every_example_is_run_here_and_short() -> None:
+    lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("*.py")}
+    assert set(lines) == set(SAYS)
+    assert max(lines.values()) < 60
