@@ -85,6 +85,10 @@ ALL = (
     ),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
+    errors.StoreFull(
+        "Nothing was written, the database has no room: database or disk is full. "
+        "Make room on the disk, or raise its quota; workers go on by themselves."
+    ),
     errors.OutcomeUnknown(
         "The commit failed, and may have happened: disk I/O error. "
         "Read again, or repeat it with the same id."

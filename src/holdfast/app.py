@@ -118,7 +118,9 @@ class App:
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
     @overload
-    def workflow(self, /, *, name: str | None = None, version: str = "") -> WorkflowDecorator: ...
+    def workflow(
+        self, /, *, name: str | None = None, version: str = "", timeout: Duration | None = None
+    ) -> WorkflowDecorator: ...
     def workflow(
         self,
         function: Callable[..., Coroutine[Any, Any, Any]] | None = None,
@@ -126,15 +128,18 @@ class App:
         *,
         name: str | None = None,
         version: str = "",
+        timeout: Duration | None = None,
     ) -> Any:
         """Register an async function as a workflow: its body, deterministic and only asking.
 
         Several versions of one name may stand side by side. A run keeps the version it was started
         with and is run by that one; new runs start on the version that was defined last.
+        `timeout` is how long a run of it may take, from its start; then it is cancelled, may clean
+        up, and ends `timed_out`.
         """
 
         def register(target: Callable[..., Coroutine[Any, Any, Any]]) -> Workflow[..., Any]:
-            made = Workflow(target, name=name, version=version)
+            made = Workflow(target, name=name, version=version, timeout=timeout)
             self._refuse_duplicate(made)
             self.versions.add(made)
             return made

@@ -18,6 +18,7 @@ from holdfast.errors import (
     RunTimedOut,
     UnknownWorkflow,
 )
+from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
@@ -26,12 +27,14 @@ from holdfast.model.checks import checked_limit, checked_reason, checked_statuse
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
+    PruneRuns,
     ResumeRun,
     SignalRun,
     StartRun,
     TerminateRun,
 )
 from holdfast.model.cursors import Cursors
+from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.filters import parse
@@ -39,6 +42,9 @@ from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
+
+PRUNE_BATCH = 100
+"""How many runs are forgotten in one commit."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -70,10 +76,14 @@ class Client:
         bound: Bound[R],
         *,
         id: str | None = None,
+        timeout: Duration | Keep | None = KEEP,
         tags: Sequence[str] = (),
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
     ) -> RunHandle[R]:
         """Start a run and return once it is stored.
+
+        `timeout` is how long it may take from now on; without it, what the workflow says, with
+        None, for ever.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
         tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
@@ -93,6 +103,7 @@ class Client:
             at=now,
             labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
             shape=workflow.shape,
+            timeout=_timeout(workflow, timeout),
         )
         is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
         run = await self.engine.start(command, is_known=is_known)
@@ -133,6 +144,19 @@ class Client:
     async def labels(self, *ids: str) -> Mapping[str, Labels]:
         """Return the tags and attributes of those of these runs that have some."""
         return await self.engine.labels([checked_id(id) for id in ids])
+
+    async def prune(self, *, older_than: Duration) -> int:
+        """Forget runs that closed so long ago, with all of their histories; return how many.
+
+        Open runs are never forgotten. Many runs go in small batches, so that others can write.
+        """
+        now = self.engine.store.now()
+        before = now - microseconds(older_than, field="older_than")
+        total, batch = 0, PRUNE_BATCH
+        while batch == PRUNE_BATCH:
+            batch = await self.engine.do(PruneRuns(self.engine.ns, before, PRUNE_BATCH))
+            total += batch
+        return total
 
 
 class RunHandle(Generic[R_co]):
@@ -255,6 +279,12 @@ class RunHandle(Generic[R_co]):
                 raise UnknownWorkflow(name=name, known=known)
             self._workflow = found
         return self._workflow.signature.result
+
+
+def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int | None:
+    if isinstance(given, Keep):
+        return workflow.timeout
+    return None if given is None else microseconds(given, field="timeout")
 
 
 def new_id(now: int) -> str:

@@ -38,6 +38,7 @@ HoldfastError
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
+│   │   └── StoreFull        HF607  ... because there is no room
 │   ├── OutcomeUnknown       HF603  the write may or may not have happened
 │   ├── StoreVersion         HF604  the database is of another release
 │   └── StoreSettings        HF605  the database cannot keep our promises
@@ -541,6 +542,13 @@ class StoreUnavailable(StoreError):
 
     code = "HF602"
     hint = "Try again: nothing was written."
+
+
+class StoreFull(StoreUnavailable):
+    """The store has no room; nothing was written. It goes on by itself when there is room."""
+
+    code = "HF607"
+    hint = "Make room on the disk, or raise its quota; workers go on by themselves."
 
 
 class OutcomeUnknown(StoreError):

@@ -53,6 +53,19 @@ class TestDb:
         assert facts["schema"] == facts["schema_of_release"] == newest
 
     @pytest.mark.usefixtures("full")
+    def test_prune_counts_first_and_forgets_only_closed_runs(self, typed: Type) -> None:
+        before = json.loads(typed("doctor", "--json").stdout)["statuses"]
+        assert typed("db", "prune", "--older-than", "1d", "--dry-run").stdout.startswith("0 runs")
+        told = typed("db", "prune", "--older-than", "0s", "--dry-run").stdout
+        assert (
+            typed("db", "prune", "--older-than", "0s", "-y").stdout.split()[:2] == told.split()[:2]
+        )
+        after = json.loads(typed("doctor", "--json").stdout)["statuses"]
+        assert set(after) <= {"pending", "running", "waiting", "paused", "blocked", "quarantined"}
+        assert sum(before.values()) - sum(after.values()) == int(told.split()[0])
+        assert typed("db", "prune", "--older-than", "soon").exit_code == 2
+
+    @pytest.mark.usefixtures("full")
     def test_a_backup_holds_every_run(self, typed: Type, tmp_path: Path) -> None:
         file = tmp_path / "copy.db"
         assert typed("db", "backup", str(file)).exit_code == 0

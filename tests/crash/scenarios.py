@@ -332,6 +332,41 @@ async def run_pause(caller: Caller) -> None:
     assert await caller.result("pause") == ("completed", [1, 2, 30])
 
 
+# --- a time-out of the run, with clean-up; a pause does not stop its clock
+
+
+@app.workflow(timeout=9)
+async def overdue_order() -> int:
+    await work(1)
+    try:
+        await hf.wait_for(go)
+    finally:
+        await asyncio.shield(slow(5, 1.0))
+        await work(2)
+    return 0
+
+
+async def run_overdue(caller: Caller) -> None:
+    await caller.start(overdue_order.bind(), "overdue")
+    await caller.until("overdue", "waiting")
+    await caller.pause("overdue")
+    await caller.start(overdue_order.bind(), "overdue-too")
+    assert (await caller.result("overdue")).status == "timed out"
+    assert (await caller.result("overdue-too")).status == "timed out"
+
+
+# --- a paused run is cancelled
+
+
+async def run_cancel_of_paused(caller: Caller) -> None:
+    await caller.start(cancelled_order.bind(), "cancel-paused")
+    await caller.until("cancel-paused", "waiting", "paused")
+    await caller.pause("cancel-paused")
+    await caller.until("cancel-paused", "paused")
+    await caller.cancel("cancel-paused")
+    assert (await caller.result("cancel-paused")).status == "was cancelled"
+
+
 # --- more parked runs than machines
 
 
@@ -521,6 +556,8 @@ SCENARIOS = {
         Scenario("group", app, run_group),
         Scenario("pause", app, run_pause),
         Scenario("copy", app, run_copy),
+        Scenario("overdue", app, run_overdue, either=True),
+        Scenario("cancel-paused", app, run_cancel_of_paused, either=True),
         Scenario("eviction", app, run_evictions, check=nothing_ran,
                  settings=dataclasses.replace(SETTINGS, machines=1)),
         Scenario("zombie", app, run_contested, apart=True, workers=2),

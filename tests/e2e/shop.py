@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import holdfast as hf
@@ -75,6 +76,33 @@ async def order(n: int) -> int:
 
 def result_of_order(n: int) -> int:
     return n * 2 + n * 3 + n * 5
+
+
+@app.step
+async def crash(seconds: float) -> None:
+    """Take the whole process down, at once or after a while."""
+    note("crash")
+    await asyncio.sleep(seconds)
+    os.abort()
+
+
+@app.workflow
+async def killer(seconds: float) -> None:
+    await price(1)
+    await crash(seconds)
+
+
+@app.step
+async def block(seconds: float) -> int:
+    """Hold up the whole event loop, as a careless step does."""
+    note("block")
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@app.workflow
+async def blocking(seconds: float) -> int:
+    return await block(seconds)
 
 
 @app.step

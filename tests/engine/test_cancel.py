@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 import holdfast as hf
+from holdfast.model.commands import QuarantineRun
 from tests.engine.places import Place, event_of, history_when, kinds, status_of, until, within
 
 go = hf.Signal("go", bool)
@@ -305,9 +306,113 @@ async def test_a_paused_run_is_cancelled_before_it_does_anything_else(
         await status_of(run, "paused")
         await run.signal(go, True)
         await run.cancel()
-        await run.resume()
         with pytest.raises(hf.RunCancelled):
             await within(run.result())
+        last = ["run.paused", "cancel.requested", "signal.received", "run.cancelled"]
+        assert (await kinds(run))[-4:] == last
+
+
+async def test_a_cancelled_run_cleans_up_though_it_was_paused(place: Place, app: hf.App) -> None:
+    cleaned: list[int] = []
+
+    @app.step
+    async def clean() -> None:
+        cleaned.append(1)
+
+    @app.workflow
+    async def flow() -> None:
+        try:
+            await hf.wait_for(go)
+        finally:
+            await hf.sleep(0.01)
+            await clean()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await run.pause()
+        await status_of(run, "paused")
+        await run.cancel()
+        await run.pause("too late")
+        with pytest.raises(hf.RunCancelled):
+            await within(run.result())
+    assert cleaned == [1]
+
+
+async def test_a_quarantined_run_is_cancelled_before_its_step_runs_again(
+    place: Place, app: hf.App
+) -> None:
+    calls: list[str] = []
+
+    @app.step
+    async def kill() -> None:
+        calls.append("kill")
+
+    @app.step
+    async def clean() -> None:
+        calls.append("clean")
+
+    @app.workflow
+    async def flow() -> None:
+        try:
+            await kill()
+        finally:
+            await clean()
+
+    async with place.open(app, worker=False) as client:
+        run = await client.start(flow.bind())
+        await client.engine.do(QuarantineRun("default", run.id, client.engine.store.now(), "kills"))
+        assert await run.cancel()
+        assert (await run.describe()).status == "waiting"
+    async with place.open(app) as client:
+        with pytest.raises(hf.RunCancelled):
+            await within(client.get(run.id).result())
+    assert calls == ["clean"]
+
+
+async def test_a_blocked_run_takes_its_cancel_and_cleans_up_after_the_fix(
+    place: Place, app: hf.App
+) -> None:
+    cleaned: list[int] = []
+
+    @app.step
+    async def clean() -> None:
+        cleaned.append(1)
+
+    @app.step
+    async def work() -> None: ...
+
+    @app.workflow
+    async def flow() -> None:
+        await work()
+        try:
+            await hf.wait_for(go)
+        finally:
+            await clean()
+
+    changed = hf.App("changed")
+
+    @changed.workflow(name="flow")
+    async def other() -> None:
+        await hf.wait_for(go)
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await event_of(run, "step.completed")
+    async with place.open(changed) as client:
+        again = client.get(run.id)
+        await again.signal("another", 1)
+        await status_of(again, "blocked")
+        await again.cancel()
+        await history_when(
+            again, lambda loaded: loaded.run.status == "blocked" and not loaded.run.has_mail
+        )
+        assert (await kinds(again))[-3:] == ["run.blocked", "cancel.requested", "run.blocked"]
+    async with place.open(app) as client:
+        again = client.get(run.id)
+        await again.retry()
+        with pytest.raises(hf.RunCancelled):
+            await within(again.result())
+    assert cleaned == [1]
 
 
 async def test_terminate_ends_the_run_in_one_commit(place: Place, app: hf.App) -> None:

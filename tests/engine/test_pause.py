@@ -160,3 +160,19 @@ async def test_a_run_is_paused_before_any_worker_saw_it(place: Place, app: hf.Ap
         await again.resume()
         await within(again.result())
     assert calls == [1]
+
+
+async def test_a_paused_run_is_terminated(place: Place, app: hf.App) -> None:
+    @app.workflow
+    async def flow() -> bool:
+        return await hf.wait_for(go)
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await run.pause()
+        await status_of(run, "paused")
+        await run.terminate("enough")
+        with pytest.raises(hf.RunTerminated):
+            await within(run.result())
+        with pytest.raises(hf.RunClosed):
+            await run.resume()

@@ -50,12 +50,12 @@ async def test_a_timer_that_was_due_while_nobody_worked_fires_at_once(
 ) -> None:
     @app.workflow
     async def flow() -> None:
-        await hf.sleep(0.02)
+        await hf.sleep(0.5)
 
     async with place.open(app, keep=0) as client:
         run = await client.start(flow.bind())
         row = await status_of(run, "waiting")
-    await asyncio.sleep(0.03)  # longer than the timer, while no worker is there
+    await asyncio.sleep(0.55)  # longer than the timer, while no worker is there
     async with place.open(app) as client:
         event = await event_of(client.get(run.id), "timer.fired")
         assert row.wake_at == int(event.payload or b"0")

@@ -17,8 +17,8 @@ InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
 InvalidValue Labels Listing LogLine NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
 Progress ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
-RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
-SyncClient SyncInLoop SyncRunHandle TooManyAsks
+RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
+StoreUnavailable SyncClient SyncInLoop SyncRunHandle TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
 cancelled deprecate_patch get_version heartbeat idempotency_key last_heartbeat log now patched
 random sleep uuid wait wait_for

@@ -1,7 +1,7 @@
 """The tables of legal moves are whole, and walked."""
 
 from holdfast.model.events import CLASS_OF, FED
-from holdfast.model.status import CLAIMABLE, CLOSED, OPEN, RUN_MOVES, STEP_MOVES, movable_to
+from holdfast.model.status import CLAIMABLE, CLOSED, OPEN, QUEUED, RUN_MOVES, STEP_MOVES, movable_to
 
 
 def reachable(start: str, moves) -> set[str]:
@@ -16,7 +16,7 @@ def reachable(start: str, moves) -> set[str]:
 def test_every_status_is_open_or_closed() -> None:
     assert RUN_MOVES.keys() == OPEN | CLOSED
     assert not OPEN & CLOSED
-    assert CLAIMABLE <= OPEN
+    assert QUEUED < CLAIMABLE < OPEN
 
 
 def test_every_status_can_be_reached_and_every_open_run_can_end() -> None:
@@ -38,7 +38,7 @@ def test_origins_are_the_table_read_backwards() -> None:
     for status in RUN_MOVES:
         assert movable_to(status) == {origin for origin in RUN_MOVES if status in RUN_MOVES[origin]}
     assert movable_to("terminated") == OPEN
-    assert movable_to("quarantined") == CLAIMABLE
+    assert movable_to("quarantined") == QUEUED
 
 
 def test_every_closed_status_has_its_event() -> None:

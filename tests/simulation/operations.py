@@ -107,7 +107,9 @@ class Operations:
         workflow = WORKFLOWS[IDS.index(id) % 2] if self.chance.random() < 0.9 else "v"
         version = self.chance.choice(VERSIONS)
         labels = self.chance.choice((NO_LABELS, LABELS))
-        return StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
+        timeout = self.chance.choice((None, None, 0, 5 * SECOND))
+        start = StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
+        return start._replace(timeout=timeout)
 
     def _signal(self) -> Operation:
         ns, run = self._target()
@@ -129,7 +131,12 @@ class Operations:
         return ResumeRun(*self._target("paused"), self.dump.now)
 
     def _quarantine(self) -> Operation:
-        return QuarantineRun(*self._target("pending", "waiting"), self.dump.now, "it kills")
+        return QuarantineRun(
+            *self._target("pending", "waiting"),
+            self.dump.now,
+            "it kills",
+            self.chance.choice((0, 0, 1)),
+        )
 
     def _retry(self) -> Operation:
         run = self._run("failed", "blocked", "quarantined")
@@ -138,7 +145,7 @@ class Operations:
         events = self.dump.events[run.ns, run.id]
         living = tuple(event for event in events if event.superseded_by is None)
         stale = living[:-1] if self.chance.random() < 0.1 and run.status == "blocked" else living
-        return RetryRun(run.ns, run.id, run.status, stale, self.dump.now)
+        return RetryRun(run.ns, run.id, run.status, stale, self.dump.now, deadline=run.deadline)
 
     def _renew(self) -> Operation:
         lease = self.chance.choice((LEASE, LEASE, LEASE // 5))
@@ -152,7 +159,8 @@ class Operations:
 
     def _prune(self) -> Operation:
         before = self.dump.now - self.chance.choice((0, 5, 50)) * SECOND
-        return PruneRuns(self.chance.choice(NAMESPACES), before, self.chance.choice((1, 2, 10)))
+        limit, every = self.chance.choice((1, 2, 10)), self.chance.choice((0, 0, 20 * SECOND))
+        return PruneRuns(self.chance.choice(NAMESPACES), before, limit, every)
 
     def _claim(self) -> Operation:
         some = tuple(sorted(self.chance.sample(CLAIMS, 3)))
@@ -160,6 +168,7 @@ class Operations:
         return Claim(
             self.chance.choice(NAMESPACES), self.chance.choice(WORKERS), workflows,
             self.chance.choice((0, 1, 3, 10)), LEASE, self.chance.choice((0, 1, 2)),
+            self.chance.choice((2, 3, 5)),
         )  # fmt: skip
 
     def _define(self) -> Operation:
@@ -240,7 +249,8 @@ class Operations:
         events = [_recorded(message) for message in mail]
         paused = any(message.kind == "pause" for message in mail)
         status = "paused" if paused else "running"
-        return self._turn(run, *events, status=status, inbox_read=run.inbox_seq)
+        wake_at = run.deadline if paused else None
+        return self._turn(run, *events, status=status, inbox_read=run.inbox_seq, wake_at=wake_at)
 
     def _fire(self, run: Run) -> CommitTurn:
         due = self.dump.now + self.chance.choice((-SECOND, 0, SECOND))

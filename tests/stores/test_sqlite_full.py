@@ -1,12 +1,13 @@
 """A full disk: nothing is written, nobody hangs, and it goes on when there is room again."""
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, StoreFull, StoreUnavailable
 from holdfast.model.events import Event
 from holdfast.model.writes import Create, Outcome
 from holdfast.stores.sqlite import SqliteStore
@@ -49,5 +50,41 @@ async def test_writes_go_on_without_the_folder_of_bells(tmp_path: Path) -> None:
         for n in range(3):
             [outcome] = await store.write([start(f"r{n}", 10)])
             assert outcome.applied
+    finally:
+        await store.close()
+
+
+async def test_a_full_disk_is_said_by_its_own_error(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    await store.open()
+    try:
+        limit_pages(store, 30)
+        with pytest.raises(StoreFull, match=r"Nothing was written.*Make room") as caught:
+            await store.write([start("big", 1_000_000)])
+        assert isinstance(caught.value, StoreUnavailable)
+    finally:
+        await store.close()
+
+
+async def test_no_error_ends_the_thread_of_the_writer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    await store.open()
+
+    def broken(group: list[Any]) -> None:
+        raise MemoryError("out of it")
+
+    try:
+        writer: Any = store._writer
+        work, writer._transactions.commit = writer._transactions.commit, broken
+        writes = [store.write([start(f"r{n}", 10)]) for n in range(3)]
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):
+            assert isinstance(outcome, StoreError)
+        assert "the writer failed on 3 jobs" in caplog.text
+        writer._transactions.commit = work
+        assert await store.load("default", "r0") is None
+        writes = [store.write([start(f"r{n}", 10)]) for n in range(3)]
+        assert all(outcome.applied for [outcome] in await asyncio.gather(*writes))
     finally:
         await store.close()

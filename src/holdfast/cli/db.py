@@ -1,4 +1,4 @@
-"""`holdfast db`: migrate, inspect and back up the database file."""
+"""`holdfast db`: migrate, inspect, back up and prune the database file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import click
 
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
-from holdfast.cli.door import must_exist, sqlite_of
+from holdfast.cli.door import Door, must_exist, opened, sqlite_of
 from holdfast.cli.telling import Refused, Unreachable
 from holdfast.cli.terminal import STDOUT, fields
+from holdfast.cli.words import SECOND, count, length
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from holdfast.engines.local import LocalEngine
 
 SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
 
 
 @click.group("db")
 def command() -> None:
-    """Migrate, inspect and back up the database."""
+    """Migrate, inspect, back up and prune the database."""
 
 
 @command.command("migrate")
@@ -88,6 +91,48 @@ def backup(file: Path, url: str) -> None:
         except (sqlite3.Error, OSError) as error:
             raise Unreachable(f"No backup was made: {error}. Choose another place.") from error
     STDOUT.say(f"{file}  {file.stat().st_size:,} bytes")
+
+
+@command.command("prune")
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h, 90m or 45s.")
+@click.option("--dry-run", is_flag=True, help="Only say how many runs would go.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.with_door
+def prune(door: Door, older_than: str, dry_run: bool, yes: bool) -> None:
+    """Forget runs that closed longer ago than AGE, with their histories. Open runs stay."""
+    import asyncio
+
+    age = length(older_than)
+
+    async def count_or_prune(forget: bool) -> int:
+        from holdfast.app import App
+        from holdfast.client import Client
+
+        async with opened(door) as engine:
+            if forget:
+                client = Client(App("cli", namespace=door.namespace), engine)
+                return await client.prune(older_than=age / SECOND)
+            return await _prunable(engine, engine.store.now() - age)
+
+    if dry_run or not yes:
+        found = count(asyncio.run(count_or_prune(forget=False)), "run")
+        if dry_run:
+            STDOUT.say(f"{found} would be forgotten")
+            return
+        click.confirm(f"Forget {found} that closed more than {older_than} ago?", abort=True)
+    STDOUT.say(f"{count(asyncio.run(count_or_prune(forget=True)), 'run')} forgotten")
+
+
+async def _prunable(engine: LocalEngine, before: int) -> int:
+    """Count closed runs that are old enough, page by page."""
+    from holdfast.model.status import CLOSED
+    from holdfast.model.writes import Filter, Page
+
+    wanted, page, total = Filter(engine.ns, statuses=tuple(sorted(CLOSED))), Page(1_000), 0
+    while runs := await engine.find(wanted, page):
+        total += sum(run.closed_at is not None and run.closed_at < before for run in runs)
+        page = page._replace(before_at=runs[-1].created_at, before_id=runs[-1].id)
+    return total
 
 
 def status_of(url: str) -> dict[str, Any]:

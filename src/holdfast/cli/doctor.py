@@ -18,6 +18,7 @@ from holdfast.cli.workers import WorkerRow, workers_of
 
 if TYPE_CHECKING:
     from holdfast.model.dump import Dump
+    from holdfast.ports.store import Store
     from holdfast.testing.invariants import Violation
 
 WORKER_COLUMNS = (Column("worker"), Column("process"), Column("lease"), Column("runs", right=True))
@@ -42,6 +43,8 @@ class Finding(NamedTuple):
     workers: list[WorkerRow]
     dump: Dump
     violations: list[Violation]
+    degraded: str
+    """Why the store takes no writes, or empty."""
 
     @property
     def statuses(self) -> Counter[str]:
@@ -62,7 +65,7 @@ class Finding(NamedTuple):
 @options.as_json
 @click.pass_context
 def command(ctx: click.Context, url: str, as_json: bool) -> None:
-    """Check the store and everything in it. Exit 1 if an invariant is broken."""
+    """Check the store and everything in it. Exit 1 if it is degraded or an invariant is broken."""
     import asyncio
 
     finding = asyncio.run(_examine(url))
@@ -72,7 +75,7 @@ def command(ctx: click.Context, url: str, as_json: bool) -> None:
         _say(finding)
     else:
         _say_lines(finding)
-    ctx.exit(1 if finding.violations else 0)
+    ctx.exit(1 if finding.violations or finding.degraded else 0)
 
 
 async def _examine(url: str) -> Finding:
@@ -81,7 +84,20 @@ async def _examine(url: str) -> Finding:
     async with opened(Door(url)) as engine:
         store = sqlite_in(engine)
         dump = await store.dump()
-        return Finding(status_of(url), workers_of(store), dump, check(dump))
+        degraded = await _trouble(store)
+        return Finding(status_of(url), workers_of(store), dump, check(dump), degraded)
+
+
+async def _trouble(store: Store) -> str:
+    """Try a write that leaves nothing behind; return why it was refused."""
+    from holdfast.errors import StoreError
+    from holdfast.model.writes import Renew, Retire
+
+    try:
+        await store.write([Renew("doctor", 0), Retire("doctor")])
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def _document(finding: Finding) -> dict[str, Any]:
@@ -94,6 +110,7 @@ def _document(finding: Finding) -> dict[str, Any]:
         ],
         "statuses": dict(finding.statuses),
         "buckets": dict(finding.buckets),
+        "degraded": finding.degraded,
         "violations": [violation._asdict() for violation in finding.violations],
     }  # fmt: skip
 
@@ -110,6 +127,8 @@ def _say_lines(finding: Finding) -> None:
             STDOUT.say(fields(kind, name, number))
     for violation in finding.violations:
         STDOUT.say(fields("violation", *violation))
+    if finding.degraded:
+        STDOUT.say(fields("degraded", finding.degraded))
 
 
 def _say(finding: Finding) -> None:
@@ -122,6 +141,8 @@ def _say(finding: Finding) -> None:
             f"{settings['bytes'] + settings['wal_bytes']:,} bytes"
         )
     )
+    if finding.degraded:
+        STDOUT.say(STDOUT.style(f"✗ degraded: {clean(finding.degraded)}", **RED))
     _say_workers(finding)
     _say_counts(finding)
     _say_invariants(finding)

@@ -51,6 +51,7 @@ EVENTS: Mapping[str, Look] = {
     "timer.fired": Look("◷", CYAN),
     "signal.received": Look("←", CYAN),
     "cancel.requested": Look("←", YELLOW),
+    "deadline.passed": Look("←", YELLOW),
     "child.closed": Look("✓", GREEN),
     "run.paused": Look("‖", YELLOW),
     "run.resumed": Look("●", BLUE),

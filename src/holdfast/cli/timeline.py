@@ -73,6 +73,8 @@ def _begun(event: Event, before: int) -> int:
 def _name(event: Event) -> str:
     if event.kind == "cancel.requested":
         return "cancel"
+    if event.kind == "deadline.passed":
+        return "deadline"
     if event.kind == "signal.received":
         return f"signal {signal_in(event)}"
     return NUMBER.sub("", event.key)

@@ -69,3 +69,14 @@ def _local(at: int) -> datetime:
 def count(number: int, noun: str) -> str:
     """Say how many: `1 step`, `2 steps`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def length(text: str) -> int:
+    """Return the microseconds that `30d`, `12h`, `90m` or `45s` mean. Raises `InvalidDuration`."""
+    from holdfast.errors import InvalidDuration
+
+    sizes = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
+    number, size = text[:-1], sizes.get(text[-1:], 0)
+    if not size or not number.isdecimal():
+        raise InvalidDuration(field="AGE", value=text)
+    return int(number) * size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.model.commands import CommitTurn
+from holdfast.model.events import PROGRESS
 from holdfast.model.run import CANCEL_REQUESTED
 from holdfast.model.writes import Advance, Outcome
 
@@ -13,7 +14,7 @@ def decide(command: CommitTurn) -> Advance:
         command.ns, command.run, command.epoch, command.seq, command.events, command.at,
         command.status, command.owner, command.reason, command.wake_at, command.inbox_read,
         command.inbox_seq, takes_cancel(command), command.due, command.supersedes,
-        command.superseded_by, command.known_inbox, command.annotations,
+        command.superseded_by, command.known_inbox, command.annotations, progresses(command),
     )  # fmt: skip
 
 
@@ -21,7 +22,8 @@ def read(command: CommitTurn, outcome: Outcome) -> str:
     """Say what became of the turn.
 
     `applied`: it is stored. `mail`: only the parking was refused, because a message came.
-    `cancel`: a cancel must be taken first. `early`: a timer is not due by the store's clock.
+    `cancel`: a cancel must be taken first. `early`: a timer or the deadline is not due by the
+    store's clock.
     `moved`: an earlier commit of unknown outcome did happen. `lost`: the lease went elsewhere.
     """
     if outcome.applied:
@@ -42,5 +44,16 @@ def takes_cancel(command: CommitTurn) -> bool:
     """Tell whether the turn records the cancel."""
     for event in command.events:  # noqa: SIM110 - twice as fast as any(), on every commit
         if event.kind == "cancel.requested":
+            return True
+    return False
+
+
+def progresses(command: CommitTurn) -> bool:
+    """Tell whether the turn shows that the run gets somewhere.
+
+    That a step began does not: it may be the one that kills the worker.
+    """
+    for event in command.events:  # noqa: SIM110 - as above
+        if event.kind in PROGRESS:
             return True
     return False

@@ -8,7 +8,7 @@ from holdfast.model.writes import Outcome, Prune
 
 def decide(command: PruneRuns) -> Prune:
     """Delete the oldest closed runs."""
-    return Prune(command.ns, command.before, command.limit)
+    return Prune(command.ns, command.before, command.limit, command.every)
 
 
 def read(command: PruneRuns, outcome: Outcome) -> int:

@@ -18,7 +18,7 @@ def decide(command: QuarantineRun) -> Move:
     event = Event("run.quarantined", command.at, payload=payload)
     return Move(
         command.ns, command.run, origins=movable_to("quarantined"), status="quarantined",
-        event=event, reason=command.reason,
+        event=event, reason=command.reason, strikes=command.strikes,
     )  # fmt: skip
 
 

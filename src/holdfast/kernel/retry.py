@@ -1,10 +1,11 @@
 """RetryRun: nothing is destroyed; what led to the failure stops counting.
 
 A blocked or quarantined run simply goes on. A failed one is reopened in a new generation: its
-close, the step failures that caused it with their attempts, and what the body noted after the
-first of them are superseded. Other answers stay. Those that the body no longer asks for, because
-it came to them by way of the failure, are superseded by whoever replays the run next. Which changes
-of the code the run follows stays too: answers that are kept were computed with them.
+close, its passed deadline, the step failures that caused it with their attempts, and what the body
+noted after the first of them are superseded; its time-out begins anew. Other answers stay. Those
+that the body no longer asks for, because it came to them by way of the failure, are superseded by
+whoever replays the run next. Which changes of the code the run follows stays too: answers that are
+kept were computed with them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def decide(command: RetryRun) -> Move:
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),
         reopens=reopens,
+        deadline=_deadline(command),
     )
 
 
@@ -50,7 +52,17 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]
     cut = min(failures, default=close.seq)
     notes = [e.seq for e in history if _is_taken_back(e, cut)]
-    return tuple(sorted({close.seq, *failures, *attempts, *notes}))
+    deadlines = [e.seq for e in history if e.kind == "deadline.passed"]
+    return tuple(sorted({close.seq, *failures, *attempts, *notes, *deadlines}))
+
+
+def _deadline(command: RetryRun) -> int | None:
+    """Give a reopened run as long again as it had from its start, or from its last reopening."""
+    if command.deadline is None or not command.history:
+        return None
+    began = max(e.at for e in command.history if e.kind in ("run.started", "run.reopened"))
+    # The store stamps the reopening no earlier than the last event.
+    return max(command.at, command.history[-1].at) + command.deadline - began
 
 
 def _is_taken_back(event: Event, cut: int) -> bool:

@@ -25,6 +25,7 @@ def decide(command: StartRun) -> Create:
         wake_at=max(command.wake_at, command.at),
         owner=command.owner,
         labels=command.labels,
+        deadline=None if command.timeout is None else command.at + command.timeout,
     )
 
 

@@ -475,6 +475,7 @@ class Machine:
         "run.started": _start,
         "signal.received": _receive,
         "cancel.requested": _cancel,
+        "deadline.passed": _cancel,
         "child.closed": _close_child,
         "note.patched": _hear,
     }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from holdfast.model.run import CANCEL_REQUESTED, Run
-from holdfast.model.status import CLAIMABLE, CLOSED
+from holdfast.model.status import CLOSED, QUEUED
 
 Bucket = Literal[
     "claimable", "leased", "orphaned", "due", "waiting", "paused", "blocked", "quarantined",
@@ -22,7 +22,7 @@ Test = Callable[[Run, Leases, int], bool]
 
 
 def _is_queued(run: Run) -> bool:
-    return run.status in CLAIMABLE and run.owner is None and run.wake_at is not None
+    return run.status in QUEUED and run.owner is None and run.wake_at is not None
 
 
 def _is_claimable(run: Run, workers: Leases, now: int) -> bool:

@@ -29,6 +29,8 @@ class StartRun(NamedTuple):
     labels: Labels = NO_LABELS
     shape: bytes | None = None
     """What the code looked like that started it: kept as the digest of the first event."""
+    timeout: int | None = None
+    """How long the run may take, from `at`."""
 
 
 class ImportRun(NamedTuple):
@@ -97,6 +99,7 @@ class RetryRun(NamedTuple):
     history: tuple[Event, ...]
     at: int
     reason: str = ""
+    deadline: int | None = None
 
 
 class ClaimRuns(NamedTuple):
@@ -126,7 +129,7 @@ class CommitTurn(NamedTuple):
     inbox_read: int | None = None
     inbox_seq: int | None = None
     due: int = 0
-    """The latest due time among the turn's fired timers."""
+    """The latest due time among the turn's fired timers and its passed deadline."""
     supersedes: tuple[int, ...] = ()
     """Answers from before a retry that the body no longer asks for."""
     superseded_by: int = 0
@@ -177,6 +180,8 @@ class QuarantineRun(NamedTuple):
     run: str
     at: int
     reason: str
+    strikes: int = 0
+    """How many it must still have: what gave it new credit meanwhile wins."""
 
 
 class DefineWorkflow(NamedTuple):
@@ -194,6 +199,8 @@ class PruneRuns(NamedTuple):
     ns: str
     before: int
     limit: int = 1_000
+    every: int = 0
+    """Do nothing if somebody forgot runs of this namespace less than this long ago."""
 
 
 Command = (

@@ -13,7 +13,7 @@ EventKind = Literal[
     "run.started",
     "step.started", "step.retrying", "step.completed", "step.failed",
     "timer.fired",
-    "signal.received", "cancel.requested",
+    "signal.received", "cancel.requested", "deadline.passed",
     "child.closed",
     "note.patched", "note.decided", "note.annotated",
     "run.paused", "run.resumed", "run.blocked", "run.quarantined", "run.reopened",
@@ -32,6 +32,7 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
     "timer.fired": "answer",
     "signal.received": "message",
     "cancel.requested": "message",
+    "deadline.passed": "message",
     "child.closed": "answer",
     "note.patched": "note",
     "note.decided": "note",
@@ -54,6 +55,13 @@ FED: frozenset[EventKind] = frozenset(
     kind for kind, group in CLASS_OF.items() if group in ("start", "answer", "message", "note")
 )
 """The kinds a machine is fed, live as in replay."""
+
+PROGRESS: frozenset[EventKind] = frozenset(
+    kind
+    for kind, group in CLASS_OF.items()
+    if group in ("answer", "note", "close") or kind == "step.retrying"
+)
+"""The kinds that show that the run gets somewhere, whatever it may have done to a worker before."""
 
 
 class Event(NamedTuple):

@@ -31,11 +31,16 @@ class Run(NamedTuple):
     created_at: int
     updated_at: int
     closed_at: int | None
+    deadline: int | None = None
 
     @property
     def has_mail(self) -> bool:
         """Tell whether messages wait that the history does not hold yet."""
         return self.inbox_seq > self.inbox_read
+
+    def is_held_as(self, held: Run) -> bool:
+        """Tell whether this row, read now, is in the same hands as when it was `held`."""
+        return self.status == "running" and self.epoch == held.epoch and self.owner == held.owner
 
 
 class Message(NamedTuple):

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Literal, cast, get_args
 
 from holdfast.errors import BadDefinition
+from holdfast.model.durations import Duration, microseconds
 
 Guard = Literal["raise", "warn", "off"]
 """What becomes of I/O in a body: refused, named in the log, or not looked at."""
@@ -41,6 +42,10 @@ class Settings:
     """How often log lines and heartbeats of running steps are written."""
     paranoid: bool = False
     """Replay the whole history after every commit; for tests."""
+    strikes: int = 5
+    """A run lost with its worker so often in a row, without progress, is quarantined."""
+    retention: Duration | None = None
+    """How long closed runs are kept; None: for ever."""
     guard: Guard = "raise"
     """What a call in a body that touches the world does: "raise", "warn" or "off"."""
     slow_turn: float = 1.0
@@ -61,6 +66,10 @@ class Settings:
             raise BadDefinition(
                 what=f"Settings.guard is {self.guard!r}", hint='Give "raise", "warn" or "off".'
             )
+        hint = "two or more: whoever shares a worker with a killer is hit once, too"
+        self._check("strikes", hint, lambda value: value >= 2)
+        if self.retention is not None:
+            microseconds(self.retention, field="Settings.retention")
         if self.renew * 2 > self.lease:
             raise BadDefinition(
                 what=f"Settings.renew is {self.renew} s of a lease of {self.lease} s",

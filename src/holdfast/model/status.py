@@ -24,9 +24,9 @@ RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running", "paused", "quarantined", "terminated"}),
     "running": frozenset[RunStatus]({"waiting", "paused", "blocked", "terminated"}) | _CLOSING,
     "waiting": frozenset({"running", "paused", "quarantined", "terminated"}),
-    "paused": frozenset({"pending", "terminated"}),
-    "blocked": frozenset({"pending", "terminated"}),
-    "quarantined": frozenset({"pending", "terminated"}),
+    "paused": frozenset({"pending", "running", "waiting", "terminated"}),
+    "blocked": frozenset({"pending", "running", "waiting", "terminated"}),
+    "quarantined": frozenset({"pending", "waiting", "terminated"}),
     "completed": frozenset(),
     "failed": frozenset({"pending"}),
     "cancelled": frozenset(),
@@ -49,7 +49,11 @@ OPEN: frozenset[RunStatus] = frozenset(
     {"pending", "running", "waiting", "paused", "blocked", "quarantined"}
 )
 CLOSED: frozenset[RunStatus] = frozenset(RUN_MOVES) - OPEN
-CLAIMABLE: frozenset[RunStatus] = frozenset({"pending", "waiting"})
+QUEUED: frozenset[RunStatus] = frozenset({"pending", "waiting"})
+ASIDE: frozenset[RunStatus] = frozenset({"paused", "blocked", "quarantined"})
+"""Set aside until a person acts: a cancel puts such a run back into the queue."""
+CLAIMABLE: frozenset[RunStatus] = QUEUED | frozenset[RunStatus]({"paused", "blocked"})
+"""A paused or blocked run has a `wake_at` only if it has a deadline, and is claimed then."""
 
 
 def movable_to(status: RunStatus) -> frozenset[RunStatus]:

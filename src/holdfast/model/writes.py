@@ -35,6 +35,7 @@ class Create(NamedTuple):
     wake_at: int
     owner: str | None = None
     labels: Labels = NO_LABELS
+    deadline: int | None = None
 
 
 class Import(NamedTuple):
@@ -49,7 +50,7 @@ class Advance(NamedTuple):
     Guards: the run is running under `epoch`, its history is `seq` long, no cancel waits unless
     `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
     clock has passed `not_before` (timers). A run that stays running has no `reason` and no
-    `wake_at`, whatever is given.
+    `wake_at`, whatever is given. Strikes are cleared if the turn `progresses`.
     """
 
     ns: str
@@ -70,12 +71,14 @@ class Advance(NamedTuple):
     superseded_by: int = 0
     known_inbox: int | None = None
     annotations: Annotations | None = None
+    progresses: bool = True
 
 
 class Put(NamedTuple):
     """Put a message into the inbox of an open run and wake it, once for each message id.
 
-    A run whose status is `unless` refuses it.
+    A run whose status is `unless` refuses it. A cancel puts a run that is set aside back into the
+    queue, and clears its strikes.
     """
 
     ns: str
@@ -89,8 +92,9 @@ class Move(NamedTuple):
     """Move a run from one of `origins` to `status`, whoever holds it.
 
     The epoch goes up, so that a former holder is refused. `supersedes` are the seqs of events
-    that stop counting; `seq`, if given, is how long the history must be. A run that is closed by it
-    loses its heartbeats.
+    that stop counting; `seq`, if given, is how long the history must be; `strikes` is how many the
+    run must have at least. A run that `reopens` gets `deadline`; others keep theirs. One that is
+    closed by it loses its heartbeats.
     """
 
     ns: str
@@ -103,6 +107,8 @@ class Move(NamedTuple):
     seq: int | None = None
     supersedes: tuple[int, ...] = ()
     reopens: bool = False
+    deadline: int | None = None
+    strikes: int = 0
 
 
 class Annotate(NamedTuple):
@@ -142,11 +148,15 @@ class Retire(NamedTuple):
 
 
 class Prune(NamedTuple):
-    """Delete closed runs older than `before`, oldest first, at most `limit`."""
+    """Delete closed runs older than `before`, oldest first, at most `limit`.
+
+    Guard: the last that deleted something in this namespace is at least `every` ago.
+    """
 
     ns: str
     before: int
     limit: int
+    every: int = 0
 
 
 class Define(NamedTuple):
@@ -173,6 +183,8 @@ class Claim(NamedTuple):
     lease: int
     suspects: int = 1
     """How many runs that crashed their worker twice or more may be among them."""
+    strikes: int = 1 << 30
+    """Runs that crashed so many workers in a row are not taken but named."""
     reaps: tuple[Reap, ...] = ()
     """Workers to take runs from first, in the same commit."""
     info: str = ""
@@ -199,6 +211,8 @@ class Claimed(NamedTuple):
     """The history of those `runs` that have just been started and hold nothing else."""
     reaped: tuple[tuple[str, int], ...] = ()
     """Workers that runs were taken from in this commit, and how many from each."""
+    convicts: tuple[Run, ...] = ()
+    """Runs that were not taken because of their strikes."""
 
 
 class Outcome(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.model.status import CLOSED
+from holdfast.model.status import CLAIMABLE, CLOSED
 from holdfast.model.writes import Advance, Annotate, Create, Move, Notice, Outcome, Put, Reap, Write
 
 
@@ -21,7 +21,7 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
     match write:
         case Advance():
             what = "closed" if write.status in CLOSED else "events"
-            if write.status == "waiting" and write.wake_at is not None:
+            if write.status in CLAIMABLE and write.wake_at is not None:
                 what = "ready"
             last = write.events[-1] if write.events else None
             closing = last if what == "closed" else None

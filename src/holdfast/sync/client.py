@@ -10,9 +10,11 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from holdfast.app import App
 from holdfast.client import Client, Listing, RunHandle
+from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.durations import Duration
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.run import Loaded, Run
@@ -50,10 +52,14 @@ class SyncClient:
         bound: Bound[R],
         *,
         id: str | None = None,
+        timeout: Duration | Keep | None = KEEP,
         tags: Sequence[str] = (),
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
     ) -> SyncRunHandle[R]:
         """Start a run and return once it is stored.
+
+        `timeout` is how long it may take from now on; without it, what the workflow says, with
+        None, for ever.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
         tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
@@ -62,7 +68,8 @@ class SyncClient:
         return SyncRunHandle(
             self._portal,
             self._portal.call(
-                "start", self._inside.start(bound, id=id, tags=tags, attributes=attributes)
+                "start",
+                self._inside.start(bound, id=id, timeout=timeout, tags=tags, attributes=attributes),
             ),
         )
 
@@ -99,6 +106,13 @@ class SyncClient:
     def labels(self, *ids: str) -> Mapping[str, Labels]:
         """Return the tags and attributes of those of these runs that have some."""
         return self._portal.call("labels", self._inside.labels(*ids))
+
+    def prune(self, *, older_than: Duration) -> int:
+        """Forget runs that closed so long ago, with all of their histories; return how many.
+
+        Open runs are never forgotten. Many runs go in small batches, so that others can write.
+        """
+        return self._portal.call("prune", self._inside.prune(older_than=older_than))
 
 
 class SyncRunHandle(Generic[R_co]):

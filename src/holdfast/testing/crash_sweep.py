@@ -188,7 +188,10 @@ def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> Any:
 def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:
     """Return what of an event must be the same in every world."""
     text = (event.payload or b"").decode()
-    if event.kind in ("timer.fired", "run.terminated") or event.key.split("#")[0] in loose:
+    if (
+        event.kind in ("timer.fired", "run.terminated", "run.timed_out")
+        or event.key.split("#")[0] in loose
+    ):
         text = ""
     elif event.kind in ("step.failed", "run.failed"):
         failure = decode_failure(event.payload)

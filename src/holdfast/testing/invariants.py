@@ -16,6 +16,7 @@ I9  only open runs have heartbeats, and only of steps that are not answered; log
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -190,6 +191,10 @@ def _times(kept: Kept) -> Iterator[str]:
         due = int(event.payload) if event.kind == "timer.fired" and event.payload else 0
         if event.at < due:
             yield f"timer {event.key} fired {due - event.at} µs early, in event {event.seq}"
+        if event.kind == "deadline.passed":
+            early = json.loads(event.payload or b"{}").get("due", 0) - event.at
+            if early > 0:
+                yield f"the deadline passed {early} µs early, in event {event.seq}"
     if kept.run.status in CLOSED and kept.run.wake_at is not None:
         yield f"it is {kept.run.status} and would wake at {kept.run.wake_at}"
 

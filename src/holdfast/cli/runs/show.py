@@ -138,6 +138,8 @@ def what(event: Event) -> str:
         return "cancel requested"
     if event.kind == "note.patched":
         return f"change {key}"
+    if event.kind == "deadline.passed":
+        return "deadline passed"
     if key:
         return key
     return event.kind.partition(".")[2].replace("_", " ")
@@ -150,6 +152,8 @@ def detail(event: Event) -> str:
     value = fields_of(event.payload)
     if event.kind == "note.patched":
         return f"version {value.get('version', 1)}"
+    if event.kind == "deadline.passed":
+        return clean(f"it waited for {value.get('waited_for')}")
     if event.kind == "step.retrying":
         again = span(int(value.get("retry_at", event.at)) - event.at)
         return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")

@@ -21,6 +21,7 @@ from holdfast.cli.workers import WorkerRow, workers_of
 from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
+from holdfast.model.status import OPEN
 
 Next = tuple[str, str]
 
@@ -108,6 +109,8 @@ def _messages(case: Case) -> list[str]:
     waiting = len(case.loaded.mail) - (run.cancel == CANCEL_REQUESTED)
     if waiting > 0:
         told.append(f"{count(waiting, 'message')} waiting to be read.")
+    if run.deadline is not None and run.status in OPEN:
+        told.append(f"It times out at {moment(run.deadline)} ({ahead(run.deadline, case.now)}).")
     if run.strikes:
         told.append(f"It was lost with its worker {count(run.strikes, 'time')} in a row.")
     return told

@@ -116,7 +116,8 @@ class LocalEngine:
     async def retry(self, run: str, at: int, reason: str = "") -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run)
-        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at, reason)
+        deadline = loaded.run.deadline
+        command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at, reason, deadline)
         reopened: Run = await self.do(command)
         return reopened
 

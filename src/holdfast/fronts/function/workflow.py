@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.naming import check_function, check_name, local_names, name_of
 from holdfast.machine import current
+from holdfast.model.durations import Duration, microseconds
 
 if TYPE_CHECKING:
     from holdfast.machine.values import Signature
@@ -25,6 +26,7 @@ class Workflow(Generic[P, R]):
     __name__: str
     name: str
     version: str
+    timeout: int | None
     function: Callable[P, Coroutine[Any, Any, R]]
 
     def __init__(
@@ -33,6 +35,7 @@ class Workflow(Generic[P, R]):
         *,
         name: str | None = None,
         version: str = "",
+        timeout: Duration | None = None,
     ) -> None:
         check_function(function, "workflow")
         functools.update_wrapper(self, function, updated=())
@@ -40,6 +43,7 @@ class Workflow(Generic[P, R]):
         if version:
             check_name(version, "Version")
         self.version = version
+        self.timeout = None if timeout is None else microseconds(timeout, field="timeout")
         self.function = function
         self._names = local_names(function)
 

@@ -39,6 +39,7 @@ class Lease:
         self._fresh_for = command.lease / 1e6 - renew
         self._renewed_at = float("-inf")
         self._threaded = threaded
+        self._failing = False
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
@@ -89,8 +90,16 @@ class Lease:
             if self._is_needed():
                 await self._once()
 
+    async def renew(self) -> None:
+        """Renew now. Raises `StoreError`."""
+        await self._store.write([dispatch.decide(self._command)])
+
     async def _once(self) -> None:
         try:
-            await self._store.write([dispatch.decide(self._command)])
+            await self.renew()
         except StoreError as error:
-            log.warning("the lease could not be renewed: %s", error)
+            if not self._failing:  # told once: it is tried again all the time
+                log.warning("the lease could not be renewed: %s", error)
+            self._failing = True
+        else:
+            self._failing = False

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.hosts.worker.attempts import Retrying
+from holdfast.hosts.worker.overdue import waited_for
 from holdfast.model.events import Event
 
 
@@ -17,6 +18,8 @@ class Folded(NamedTuple):
     retries: dict[str, Retrying]
     cancelled_at: int | None
     paused: bool
+    overdue: str | None
+    """What the body waited for when its deadline passed."""
     reopened_at: int
     reopened_seq: int
 
@@ -26,23 +29,30 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
     retries: dict[str, Retrying] = {}
     cancelled_at: int | None = None
     paused = False
-    last_at = reopened_at = reopened_seq = 0
+    overdue: str | None = None
+    reopened_at = reopened_seq = 0
+    last_at = events[-1].at if events else 0
     for event in events:
-        if event.at > last_at:
-            last_at = event.at
-        if event.kind == "step.completed":
-            continue
-        if event.kind == "step.retrying" and event.generation == generation:
-            fields = json.loads(event.payload or b"{}")
-            error = f"{fields.get('type')}: {fields.get('message')}"[:200]
-            retries[event.key] = Retrying(fields["attempt"], fields["retry_at"], error)
-        elif event.kind == "cancel.requested":
-            cancelled_at = cancelled_at or event.at
-        elif event.kind in ("run.paused", "run.resumed"):
-            paused = event.kind == "run.paused"
-        elif event.kind == "run.reopened":
-            reopened_at, reopened_seq = event.at, event.seq
-    return Folded(last_at, retries, cancelled_at, paused, reopened_at, reopened_seq)
+        match event.kind:
+            case "step.retrying" if event.generation == generation:
+                retries[event.key] = _retrying(event)
+            case "cancel.requested":
+                cancelled_at, paused = cancelled_at or event.at, False
+            case "deadline.passed":
+                cancelled_at, paused, overdue = event.at, False, waited_for(event.payload)
+            case "run.paused" | "run.resumed":
+                paused = event.kind == "run.paused" and cancelled_at is None
+            case "run.reopened":
+                reopened_at, reopened_seq = event.at, event.seq
+            case _:
+                continue
+    return Folded(last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq)
+
+
+def _retrying(event: Event) -> Retrying:
+    fields = json.loads(event.payload or b"{}")
+    error = f"{fields.get('type')}: {fields.get('message')}"[:200]
+    return Retrying(fields["attempt"], fields["retry_at"], error)
 
 
 def reason(signals: tuple[str, ...], retries: Mapping[str, Retrying]) -> str:

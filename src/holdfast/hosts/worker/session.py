@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, length, replay
+from holdfast.hosts.worker import attempts, length, overdue, replay, telling
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
@@ -38,10 +38,10 @@ class Session:
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = (
-        "_born", "_call", "_failures", "_long_at", "_look", "_mail", "_mail_came", "_must_read",
-        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_wake",
-        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "notebook",
-        "paused", "run", "running", "seq", "state",
+        "_born", "_call", "_deadline", "_failures", "_long_at", "_look", "_mail", "_mail_came",
+        "_must_read", "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown",
+        "_superseded", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at",
+        "machine", "notebook", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -56,6 +56,8 @@ class Session:
         self.cancelled_at: int | None = None
         self.paused = False
         self.draining = False
+        self._deadline = run.deadline
+        self._overdue: str | None = None
         self._retries: dict[str, Retrying] = {}
         self._results: list[Result] = []
         self._mail: tuple[Message, ...] = ()
@@ -121,6 +123,11 @@ class Session:
         if wake is not None and not wake.done():
             wake.set_result(None)
 
+    def go_on(self) -> None:
+        """Begin what could not begin while the store took no writes."""
+        self._resumes = True
+        self.poke()
+
     def drain(self) -> None:
         """Start nothing more; give the run back when its running steps have ended."""
         self.draining = True
@@ -128,10 +135,13 @@ class Session:
 
     def give_up_steps(self) -> None:
         """Stop waiting for running steps; they count as not attempted."""
+        self._stop_steps()
+        self.poke()
+
+    def _stop_steps(self) -> None:
         for step in self.running.values():
             step.stop()
         self.running.clear()
-        self.poke()
 
     # --- the loop
 
@@ -182,8 +192,7 @@ class Session:
             with machine.entered():
                 for result in results:
                     self._feed_result(draft, result)
-        if not self.paused:
-            self._fire_timers(draft)
+        self._fire_timers(draft)
         if self._shown:
             self._record_shown(draft)
         return self._take_turn()
@@ -197,7 +206,7 @@ class Session:
     def _take_turn(self) -> Turn:
         machine = self.machine
         if machine.warnings:
-            self._log_warnings()
+            telling.tell_warnings(machine)
         if machine.lines:
             self.notes().hear(machine.lines.take())
         if machine.is_stuck():
@@ -207,17 +216,14 @@ class Session:
             self._resumes, turn.asks = False, self._unbegun()
         return turn
 
-    def _log_warnings(self) -> None:
-        for warning in self.machine.warnings:
-            log.warning("run %s: %s", self.run.id, warning)
-        self.machine.warnings.clear()
-
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
         if message.kind == "pause":
-            self.paused = True
+            # What is cancelled goes on to its end.
+            self.paused = self.cancelled_at is None
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
+            self.paused, self._deadline = False, None
         self.machine.feed(event)
         if self.machine.notes:
             self._note(draft)
@@ -245,9 +251,22 @@ class Session:
 
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
-        while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
-            machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
-            if machine.notes:
+        if not self.paused:
+            while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
+                machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+                if machine.notes:
+                    self._note(draft)
+        if self._deadline is not None and draft.at >= self._deadline:
+            self._pass_deadline(draft, self._deadline)
+
+    def _pass_deadline(self, draft: Draft, due: int) -> None:
+        """Cancel the body, as a cancel does. A pause does not stop the clock."""
+        if self.machine.ended is None:
+            self._overdue = overdue.awaited(self.machine, self._retries)
+            event = overdue.record(draft, due, self._overdue)
+            self.cancelled_at, self.paused, self._deadline = event.at, False, None
+            self.machine.feed(event)
+            if self.machine.notes:
                 self._note(draft)
 
     def _note(self, draft: Draft) -> None:
@@ -259,17 +278,14 @@ class Session:
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
         if turn.ended is not None:
-            draft.close(turn.ended)
-            for name in turn.ended.leftovers:
-                log.warning("run %s ended while task %s was unfinished", self.run.id, name)
-            for key in self.machine.unawaited:
-                log.warning("run %s called %s and never awaited it", self.run.id, key)
+            draft.close(overdue.ending(turn.ended, self.run, self._overdue))
+            telling.tell_leftovers(self.machine, turn.ended)
         elif draft.status != "running":
             return
         elif self.seq >= self._long_at and self._is_too_long():
             self._block(draft, HistoryTooLong(events=self.seq, limit=self._long_at), ())
         elif self._is_out_of_grace(draft.at):
-            draft.close(Ended("cancelled"))
+            draft.close(overdue.ending(Ended("cancelled"), self.run, self._overdue))
         elif not self._is_busy(turn):
             self._settle_down(draft)
 
@@ -284,13 +300,18 @@ class Session:
 
     def _is_busy(self, turn: Turn) -> bool:
         """Tell whether steps run, or are about to."""
-        if turn.asks and not (self.paused or self.draining):
+        if (turn.asks or self._is_held_back) and not (self.paused or self.draining):
             return True
         return bool(self.running and self.running.keys() - turn.dropped)
 
+    @property
+    def _is_held_back(self) -> bool:
+        """Tell whether the store takes no writes: nothing begins, and nobody parks, until then."""
+        return self._worker.health.trouble is not None
+
     def _settle_down(self, draft: Draft) -> None:
         if self.paused:
-            draft.pause(self.inbox_seq)
+            draft.pause(self.inbox_seq, self._deadline)
         elif self.draining:
             draft.release(self.inbox_seq)
         elif not self._wakes_soon(draft.at):
@@ -303,12 +324,14 @@ class Session:
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:
-            log.warning("run %s: a commit failed: %s", self.run.id, error)
+            self._worker.health.failed(error, self.run.id)
             self._throw_away(results)
             await self._worker.be_patient(self._failures)
             self._failures += 1
             return
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self._worker.health.works(self.run.id)
         answer = dispatch.read(command, outcome)
         if answer == "mail":
             draft.stay()
@@ -393,7 +416,7 @@ class Session:
     async def _load(self, *, after: int) -> Loaded | None:
         """Read the run, however long the store is away. None: it is no longer ours."""
         loaded = await self._worker.patiently(self.run, after)
-        if loaded is None or not _is_ours(loaded.run, self.run):
+        if loaded is None or not loaded.run.is_held_as(self.run):
             self.state = "lost"
             return None
         return loaded
@@ -406,7 +429,8 @@ class Session:
         await self._commit(draft, Turn(), [])
 
     def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
-        draft.block(error, mail, self.machine.notes, self._worker.workflow_of(self.run).shape)
+        shape = self._worker.workflow_of(self.run).shape
+        overdue.set_aside(draft, self.run, error, mail, self.machine.notes, shape)
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
@@ -419,6 +443,8 @@ class Session:
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
+        self._overdue = folded.overdue
+        self._deadline = self.run.deadline if folded.cancelled_at is None else None
         self._reopened_at = folded.reopened_at
         self._retries = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
@@ -441,7 +467,7 @@ class Session:
         return [ask for key, ask in self.machine.asks.items() if key not in begun]
 
     def _start(self, asks: list[StepAsk]) -> None:
-        if self.draining or self.paused:
+        if self.draining or self.paused or self._is_held_back:
             return
         for ask in asks:
             self._start_one(ask, 1)
@@ -473,7 +499,7 @@ class Session:
         return max(self.last_at, self._worker.store.now())
 
     def _wake_at(self) -> int | None:
-        """Return when the run must go on by itself: a timer, a retry, the end of a grace."""
+        """Return when the run must go on by itself: a timer, a retry, its deadline."""
         times: list[int] = []
         if self._retries:
             running = self.running
@@ -481,6 +507,8 @@ class Session:
         timer = self.machine.next_timer()
         if timer is not None:
             times.append(timer[0])
+        if self._deadline is not None:
+            times.append(self._deadline)
         if self.cancelled_at is not None:
             times.append(self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6))
         return min(times, default=None)
@@ -496,8 +524,8 @@ class Session:
         """Return what is done when poked, or when the next timer or retry is due."""
         loop = asyncio.get_running_loop()
         wake = self._wake = loop.create_future()
-        wake_at = self._wake_at()
-        if wake_at is not None and not (self.paused or self.draining):
+        wake_at = self._deadline if self.paused or self.draining else self._wake_at()
+        if wake_at is not None and not self._is_held_back:
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
             self._call = loop.call_later(min(delay, 3_600), self.poke)
         return wake
@@ -510,12 +538,7 @@ class Session:
 
     def _let_go(self) -> None:
         self._wake_up()
-        for step in self.running.values():
-            step.stop()
-        self.running.clear()
+        self._stop_steps()
+        self._worker.health.forget(self.run.id)
         if self.state != "parked":
             self.machine.close()
-
-
-def _is_ours(stored: Run, held: Run) -> bool:
-    return stored.status == "running" and stored.epoch == held.epoch and stored.owner == held.owner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
-from holdfast.model.events import Event, EventKind
+from holdfast.model.events import Event, EventKind, Failure
 from holdfast.model.failures import encode_failure, failure_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
@@ -90,6 +90,11 @@ class Draft:
         self._due = max(self._due, due)
         return self.add(Event("timer.fired", self.at, key, str(due).encode(), asked_seq))
 
+    def pass_deadline(self, due: int, payload: bytes) -> Event:
+        """Record that the run's time is over; the store checks its own clock against `due`."""
+        self._due = max(self._due, due)
+        return self.add(Event("deadline.passed", self.at, payload=payload))
+
     def close(self, ended: Ended) -> None:
         """End the run as its body ended."""
         payload = ended.payload
@@ -105,8 +110,35 @@ class Draft:
         mail: tuple[Message, ...],
         notes: tuple[Event, ...],
         shape: bytes,
+        wake_at: int | None = None,
     ) -> None:
         """Set the run aside until its code, which has this shape, or its data is mended.
+
+        At `wake_at`, its deadline, it is looked at again.
+        """
+        self._keep(error, mail, notes)
+        failure = failure_of(error)
+        self.status, self._wake_at = "blocked", wake_at
+        self._reason = f"{error.blocked_as}: {failure.message} [{error.code}]"
+        self.add(Event("run.blocked", self.at, payload=encode_failure(failure), digest=shape))
+
+    def expire(
+        self,
+        error: HoldfastError,
+        mail: tuple[Message, ...],
+        notes: tuple[Event, ...],
+        failure: Failure,
+        due: int,
+    ) -> None:
+        """End the run where it would have been blocked, because its deadline has passed."""
+        self._keep(error, mail, notes)
+        self._due = max(self._due, due)
+        self.close(Ended("timed_out", failure=failure))
+
+    def _keep(
+        self, error: HoldfastError, mail: tuple[Message, ...], notes: tuple[Event, ...]
+    ) -> None:
+        """Keep what counts of a turn that cannot be made.
 
         Messages are always accepted. The answers of this turn count too, and `notes`, which the
         body said on the last of them, unless the error says that history and code disagree: steps
@@ -121,19 +153,15 @@ class Draft:
         for message in mail:
             if message.n not in self._messages:
                 self.add_message(message)
-        failure = failure_of(error)
-        self.status = "blocked"
-        self._reason = f"{error.blocked_as}: {failure.message} [{error.code}]"
-        self.add(Event("run.blocked", self.at, payload=encode_failure(failure), digest=shape))
 
     def park(self, wake_at: int | None, reason: str, inbox_seq: int) -> None:
         """Let the run wait without a worker, unless a message has come meanwhile."""
         self.status, self._wake_at, self._reason = "waiting", wake_at, reason
         self._parks_at = inbox_seq
 
-    def pause(self, inbox_seq: int) -> None:
-        """Stop as asked, now that no step runs."""
-        self.status, self._reason = "paused", "paused"
+    def pause(self, inbox_seq: int, wake_at: int | None) -> None:
+        """Stop as asked, now that no step runs; a deadline goes on counting."""
+        self.status, self._reason, self._wake_at = "paused", "paused", wake_at
         self._parks_at = inbox_seq
 
     def release(self, inbox_seq: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -18,10 +19,13 @@ from holdfast.errors import HoldfastError, ReplayMismatch, StoreError, UnknownWo
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard
+from holdfast.hosts.worker.convict import verdict
+from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.mending import Mender
 from holdfast.hosts.worker.notebook import Scribe
+from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
 from holdfast.hosts.worker.watch import Watch
@@ -37,6 +41,8 @@ from holdfast.ports.store import Store
 log = logging.getLogger("holdfast.worker")
 
 CLAIM_LIMIT = 100
+SUSPECT = 2
+"""Strikes from which on a run is held alone among its like."""
 NO_EVENTS = 1 << 62
 """A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
@@ -67,6 +73,8 @@ class Worker:
         self.scribe = Scribe(store, self.settings.flush)
         self.sessions: dict[str, Session] = {}
         self.refusals = 0
+        self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
+        self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
         self._warned: set[str] = set()
@@ -190,21 +198,25 @@ class Worker:
             poked = self._poked.is_set()
             self._poked.clear()
             try:
+                if self.health.is_degraded:
+                    await self._lease.renew()
+                    self.health.works()
                 wait = await self._claim(eager=poked)
                 delay = PATIENCE[0]
                 if self._mending is None:
                     mender = Mender(self.app, self.store)
                     self._mending = asyncio.create_task(mender.mend_for_life())
             except StoreError as error:
-                log.warning("cannot look for work: %s", error)
+                self.health.failed(error)
                 wait, delay = delay, min(delay * 2, PATIENCE[1])
             await self._until_poked(wait)
 
     async def _claim(self, *, eager: bool) -> float:
         """Take what can go on. Return how long to wait before looking again."""
         room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
-        suspects = 1 - min(1, sum(s.run.strikes >= 2 for s in self.sessions.values()))
+        suspects = 1 - min(1, sum(s.run.strikes >= SUSPECT for s in self.sessions.values()))
         before = tuple(self.sessions)
+        self.health.look_at(self.store.now())
         claim = Claim(
             ns=self.app.namespace,
             worker=self.id,
@@ -214,9 +226,11 @@ class Worker:
             suspects=suspects,
             info=self._info,
             eager=eager,
+            strikes=self.settings.strikes,
         )
         claimed = await self.store.claim(claim)
         self._take_all(claimed)
+        await self._convict(claimed)
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
         self._warn_of(claimed.unregistered)
@@ -224,17 +238,24 @@ class Worker:
         if claimed.dead:
             taken += await self._reap(claim, claimed)
         await self._define(claimed.runs)
+        await self._retention.tend(idle=not taken)
         return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
 
     async def _reap(self, claim: Claim, claimed: Claimed) -> int:
         """Take runs from the dead, and claim what there is room for in the same commit."""
-        commands = [ReapLeases(worker, known_dead) for worker, known_dead in claimed.dead]
+        # A lease that is over says nothing if the store took no renewals, or its clock jumped.
+        was_ill = self.health.was_ill(self.settings.lease)
+        dead = [(worker, is_dead) for worker, is_dead in claimed.dead if is_dead or not was_ill]
+        if not dead:
+            return 0
+        commands = [ReapLeases(worker, known_dead) for worker, known_dead in dead]
         reaps = tuple(dispatch.decide(command) for command in commands)
         left = max(claim.limit - len(claimed.runs), 0)
         again = await self.store.claim(
             claim._replace(limit=left, reaps=cast("tuple[Reap, ...]", reaps))
         )
         self._take_all(again)
+        await self._convict(again)
         return len(again.runs)
 
     async def _define(self, runs: Sequence[Run]) -> None:
@@ -247,6 +268,18 @@ class Worker:
         commands = [DefineWorkflow(self.app.namespace, *each) for each in listed]
         await self.store.write([dispatch.decide(command) for command in commands])
         self._defined |= workflows
+
+    async def _convict(self, claimed: Claimed) -> None:
+        """Set apart what has killed too many workers in a row."""
+        for run in claimed.convicts:
+            loaded = await self.store.load(run.ns, run.id)
+            if loaded is None:
+                continue
+            command = verdict(run, loaded.events, self.store.now())
+            (outcome,) = await self.store.write([dispatch.decide(command)])
+            with contextlib.suppress(HoldfastError):  # somebody was faster, or kinder
+                dispatch.read(command, outcome)
+                log.warning("run %s is quarantined: %s", run.id, command.reason)
 
     def _take_all(self, claimed: Claimed) -> None:
         for worker, count in claimed.reaped:
@@ -340,8 +373,8 @@ class Worker:
                 del self.sessions[session.run.id]
         if session.state == "parked":
             self._keep(session)
-        if self._is_starved:
-            self._poked.set()
+        if self._is_starved or session.run.strikes >= SUSPECT:
+            self._poked.set()  # there is room for one more, or for the next suspect
 
     @property
     def _is_starved(self) -> bool:
@@ -376,9 +409,14 @@ class Worker:
             try:
                 return await self.store.load(run.ns, run.id, after)
             except StoreError as error:
-                log.warning("run %s cannot be read: %s", run.id, error)
+                self.health.failed(error)
                 await self.be_patient(failures)
         raise AssertionError("there are always more numbers")
+
+    def _healed(self) -> None:
+        """Start what was held back while the store took no writes."""
+        for session in self.sessions.values():
+            session.go_on()
 
     async def be_patient(self, failures: int) -> None:
         """Wait before another try, longer after each failure."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from time import time_ns
 
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
@@ -20,21 +19,17 @@ from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
+from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
 
 
-def wall_clock() -> int:
-    """Return microseconds since 1970."""
-    return time_ns() // 1_000
-
-
 class MemoryStore:
     """Keeps runs for as long as the process lives."""
 
-    def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        self._clock = clock or SteadyClock()
         self._latest = 0
         self._tables = Tables()
         self._hearers: list[Hear] = []
@@ -75,7 +70,8 @@ class MemoryStore:
         known = [run for run in due if _is_known(run, claim)]
         later = [run.wake_at for run in queue if run not in due and _is_known(run, claim)]
         with self._tables.transaction():
-            taken = tuple(self._take(run, claim, now) for run in _choose(known, claim))
+            chosen, convicts = _choose(known, claim)
+            taken = tuple(self._take(run, claim, now) for run in chosen)
         own = [run for run in tables.runs.values() if run.owner == claim.worker]
         held = [run for run in own if run.ns == claim.ns]
         return Claimed(
@@ -89,6 +85,7 @@ class MemoryStore:
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
             },
             reaped=tuple((worker, count) for worker, count in reaped if count),
+            convicts=convicts,
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -207,17 +204,28 @@ def _named(run: Run) -> str:
     return f"{run.workflow}/{run.version}" if run.version else run.workflow
 
 
-def _choose(due: list[Run], claim: Claim) -> list[Run]:
-    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice."""
+def _choose(due: list[Run], claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
+    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice.
+
+    Beside them the runs met on the way that crashed too many.
+    """
     chosen: list[Run] = []
+    convicts: list[Run] = []
     suspects = 0
     for run in due:
+        if len(chosen) >= claim.limit:
+            break
         if run.strikes >= 2:
+            if not claim.suspects:
+                continue
+            if run.strikes >= claim.strikes:
+                convicts.append(run)
+                continue
             if suspects >= claim.suspects:
                 continue
             suspects += 1
         chosen.append(run)
-    return chosen[: claim.limit]
+    return chosen, tuple(convicts)
 
 
 def _matches(run: Run, labels: Labels, filter: Filter) -> bool:

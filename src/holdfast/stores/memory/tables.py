@@ -28,6 +28,7 @@ class Tables:
         self.progress: dict[RunKey, dict[str, Progress]] = {}
         self.logs: dict[RunKey, dict[int, LogLine]] = {}
         self.definitions: dict[Define, Definition] = {}
+        self.pruned: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -144,6 +145,12 @@ class Tables:
             self._undo.append(lambda: self.workers.pop(worker, None))
         else:
             self._undo.append(lambda: self.workers.__setitem__(worker, before))
+
+    def put_pruned(self, ns: str, at: int) -> None:
+        """Remember when runs of a namespace were forgotten last."""
+        before = self.pruned.get(ns, 0)
+        self.pruned[ns] = at
+        self._undo.append(lambda: self.pruned.__setitem__(ns, before))
 
     def drop_worker(self, worker: str) -> None:
         """Remove a worker's row, if there is one."""

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.model.annotations import Annotations
 from holdfast.model.definitions import Definition
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
-from holdfast.model.status import CLOSED
+from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.writes import (
     Advance,
     Annotate,
@@ -40,9 +40,10 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     run = Run(
         ns=write.ns, id=write.id, workflow=write.workflow, version=write.version,
         status="running" if owned else "pending", reason="", generation=1, epoch=int(owned),
-        seq=1, owner=write.owner, wake_at=None if owned else write.wake_at, inbox_seq=0,
+        seq=1, owner=write.owner, wake_at=None if owned else _first_wake(write), inbox_seq=0,
         inbox_read=0, cancel=0, strikes=0, input_digest=write.input_digest,
         created_at=write.event.at, updated_at=write.event.at, closed_at=None,
+        deadline=write.deadline,
     )  # fmt: skip
     tables.put_run(run)
     tables.add_event(key, write.event)
@@ -64,6 +65,10 @@ def _import(tables: Tables, write: Import, now: int) -> Outcome:
     return Outcome(True, run)
 
 
+def _first_wake(write: Create) -> int:
+    return write.wake_at if write.deadline is None else min(write.wake_at, write.deadline)
+
+
 def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     key = (write.ns, write.run)
     run = tables.runs.get(key)
@@ -78,7 +83,7 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
         wake_at=None if is_held else write.wake_at,
         inbox_read=run.inbox_read if write.inbox_read is None else write.inbox_read,
         cancel=CANCEL_DELIVERED if write.takes_cancel else run.cancel,
-        strikes=0 if write.events else run.strikes,
+        strikes=0 if write.progresses else run.strikes,
         updated_at=write.at,
         closed_at=write.at if write.status in CLOSED else None,
     )
@@ -118,6 +123,10 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         cancel=CANCEL_REQUESTED if write.cancels else run.cancel,
         wake_at=now if run.status == "waiting" else run.wake_at,
     )
+    if write.cancels:
+        changed = changed._replace(strikes=0)
+        if run.status in ASIDE:
+            changed = changed._replace(status="waiting", wake_at=now)
     tables.put_run(changed)
     tables.put_message(key, write.message._replace(n=place))
     return Outcome(True, changed)
@@ -126,7 +135,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
 def _move(tables: Tables, write: Move, now: int) -> Outcome:
     key = (write.ns, write.run)
     run = tables.runs.get(key)
-    if run is None or run.status not in write.origins:
+    if run is None or run.status not in write.origins or run.strikes < write.strikes:
         return Outcome(False, run)
     if write.seq is not None and run.seq != write.seq:
         return Outcome(False, run)
@@ -141,6 +150,7 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
         strikes=0,
         updated_at=write.event.at,
         closed_at=write.event.at if write.status in CLOSED else None,
+        deadline=write.deadline if write.reopens else run.deadline,
     )
     tables.put_run(changed)
     event = write.event._replace(
@@ -188,7 +198,13 @@ def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
     held = [run for run in tables.runs.values() if run.owner == write.worker]
     for run in held:
         tables.put_run(
-            run._replace(status="waiting", owner=None, wake_at=now, strikes=run.strikes + 1)
+            run._replace(
+                status="waiting",
+                owner=None,
+                wake_at=now,
+                strikes=run.strikes + 1,
+                reason=f"worker {write.worker} is gone",
+            )
         )
     return Outcome(True, total=len(held))
 
@@ -201,6 +217,8 @@ def _retire(tables: Tables, write: Retire, now: int) -> Outcome:
 
 
 def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
+    if now - tables.pruned.get(write.ns, 0) < write.every:
+        return Outcome(False)
     old = [
         run
         for run in tables.runs.values()
@@ -209,6 +227,8 @@ def _prune(tables: Tables, write: Prune, now: int) -> Outcome:
     old.sort(key=lambda run: (run.closed_at or 0, run.id))
     for run in old[: write.limit]:
         tables.drop_run((run.ns, run.id))
+    if old:
+        tables.put_pruned(write.ns, now)
     return Outcome(True, total=len(old[: write.limit]))
 
 

@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import time_ns
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -33,6 +32,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.ports.store import Hear
+from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
 from holdfast.stores.sqlite import doctor, reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
@@ -46,11 +46,6 @@ T = TypeVar("T")
 SQL = queries()
 
 
-def wall_clock() -> int:
-    """Return microseconds since 1970."""
-    return time_ns() // 1_000
-
-
 class SqliteStore:
     """Keeps runs in an SQLite file.
 
@@ -59,10 +54,10 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: str | Path, *, clock: Callable[[], int] = wall_clock, threaded: bool = True
+        self, path: str | Path, *, clock: Callable[[], int] | None = None, threaded: bool = True
     ) -> None:
         self.path = Path(path)
-        self._clock, self._threaded = clock, threaded
+        self._clock, self._threaded = clock or SteadyClock(), threaded
         self._latest = 0
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
@@ -78,6 +73,8 @@ class SqliteStore:
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
         # A clock that was set back while nobody was looking does not move time back here.
         self._latest = max(self._latest, marked[0] if marked else 0)
+        if isinstance(self._clock, SteadyClock):
+            self._clock.raise_to(self._latest)
 
     async def close(self) -> None:
         """Finish the writes under way and let go of every file and thread."""
@@ -193,11 +190,12 @@ class SqliteStore:
                 reaps += tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
             counts = [(reap.worker, apply(connection, reap, now).total) for reap in reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
-            taken = take(connection, claim, now) if claim.limit > 0 else ()
+            taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
             seen = reader.peek(connection, claim, now)
             left = [Notice(what="ready")] if reaped and seen.claimable else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
-            return (seen, Claimed(runs=taken, first_events=fresh, reaped=reaped)), left
+            found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
+            return (seen, found), left
 
         return work
 

@@ -9,7 +9,10 @@ written one by one, so that one bad write cannot take others with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import fcntl
+import logging
 import os
 import sqlite3
 import time
@@ -17,9 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from holdfast.model.writes import Advance, Notice
 from holdfast.stores.sqlite.connection import connect, migrate
+
+log = logging.getLogger("holdfast.store")
 
 Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
 """Given a connection in a transaction and the time, returns a result and what changed."""
@@ -118,8 +123,7 @@ class Transactions:
         try:
             self._run(group)
         except Exception as error:  # told to whoever gave the job, when it is alone
-            self._roll_back()
-            self._lock.release()
+            self._undo()
             _fail(group, _translated(error))
             return False
         return True
@@ -140,12 +144,10 @@ class Transactions:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            self._roll_back()
-            unknown = OutcomeUnknown(f"The commit failed: {error}. Read again.")
-            unknown.__cause__ = error
-            _fail(group, unknown)
-        finally:
-            self._lock.release()
+            self._undo()
+            _fail(group, _uncommitted(error))
+            return
+        self._lock.release()
         if connection.total_changes > self._changes:
             self._changes = connection.total_changes
             self.count += 1
@@ -167,10 +169,27 @@ class Transactions:
         self._lock.release()
         self._lock.close()
 
+    def give_up(self, group: list[Job], error: BaseException) -> None:
+        """Let go of whatever a group held that ended in a way nobody foresaw."""
+        with contextlib.suppress(OSError):  # it may have been released before
+            self._undo()
+        broken = OutcomeUnknown(f"The writer failed: {error!r}. Read again; report this as a bug.")
+        broken.__cause__ = error
+        _fail(group, broken)
+
     def _roll_back(self) -> None:
         # When the disk is full or fails, SQLite has rolled back already.
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+
+    def _undo(self) -> None:
+        """Roll back and let others write."""
+        try:
+            self._roll_back()
+        except sqlite3.Error as error:
+            log.warning("a transaction could not be rolled back: %s", error)
+        finally:
+            self._lock.release()
 
     def _begin(self, seconds: float) -> None:
         patience = time.monotonic() + seconds
@@ -190,8 +209,36 @@ def _fail(group: list[Job], error: Exception) -> None:
         job.error = error
 
 
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+"""Writing failed before the end of the transaction was in the log, so none of it counts: the disk,
+a quota or the largest allowed file is full."""
+
+
+def _uncommitted(error: sqlite3.Error) -> Exception:
+    """Say what a failed commit means: without room nothing happened, else nobody knows."""
+    if _is_full(error):
+        return _full(error)
+    unknown = OutcomeUnknown(f"The commit failed: {error}. Read again.")
+    unknown.__cause__ = error
+    return unknown
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "sqlite_errorcode", None) in NO_ROOM
+
+
+def _full(error: BaseException) -> StoreFull:
+    full = StoreFull(f"Nothing was written, the database has no room: {error}. {StoreFull.hint}")
+    full.__cause__ = error
+    return full
+
+
 def _translated(error: Exception) -> Exception:
     """Turn the driver's errors into ours; everything else is a bug and stays what it is."""
+    if _is_full(error):
+        return _full(error)
     if isinstance(error, sqlite3.Error | OSError):
         translated = StoreUnavailable(f"Nothing was written: {error}. Try again.")
         translated.__cause__ = error

@@ -15,6 +15,7 @@ and be woken by it takes about as long as the commit.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -26,6 +27,8 @@ from typing import Any
 from holdfast.model.writes import Advance, Notice
 from holdfast.stores.sqlite.together import write_together
 from holdfast.stores.sqlite.transactions import Job, Transactions, Work
+
+log = logging.getLogger("holdfast.store")
 
 QUICK = 0.001
 """Seconds a commit may take, as a moving average, to be waited for in the loop."""
@@ -124,9 +127,7 @@ class Writer:
         elif len(group) > 1 or self._pace > QUICK:
             self._hand_over(self._commit, group)
         else:
-            self._commit(group)
-            self._after_commit(_notices(group))
-            self._turn.release()
+            self._do(self._commit, group)
             self._resolve(group)
 
     def _resolve(self, jobs: list[Job]) -> None:
@@ -159,13 +160,23 @@ class Writer:
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
             work, group = task
-            work(group)
             if work == self._write_foreign:
+                work(group)
                 continue
-            self._after_commit(_notices(group))
-            self._turn.release()
+            self._do(work, group)
             _call(self._home, self._resolve, group)
             self._write_foreign([])
+
+    def _do(self, work: Callable[[list[Job]], None], group: list[Job]) -> None:
+        """Work on a group and give the turn back, whatever happens: no error ends the thread."""
+        try:
+            work(group)
+            self._after_commit(_notices(group))
+        except BaseException as error:
+            log.exception("the writer failed on %d jobs", len(group))
+            self._transactions.give_up(group, error)
+        finally:
+            self._turn.release()
 
     def _write_foreign(self, jobs: list[Job]) -> None:
         """Write the jobs of other loops now, unless a group is on its way: then they go next."""
@@ -173,9 +184,7 @@ class Writer:
         if not self._foreign or not self._turn.acquire(blocking=False):
             return
         group = _drain(self._foreign, [])
-        self._transactions.write(group)
-        self._after_commit(_notices(group))
-        self._turn.release()
+        self._do(self._transactions.write, group)
         for job in group:
             _call(job.loop, job.resolve)
         _call(self._home, self._flush)

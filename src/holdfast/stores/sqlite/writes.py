@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
-from holdfast.model.status import CLOSED, RunStatus
+from holdfast.model.status import ASIDE, CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
     Annotate,
@@ -32,6 +32,7 @@ from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 CLOSED_JSON = json.dumps(sorted(CLOSED))
+ASIDE_JSON = json.dumps(sorted(ASIDE))
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress, SQL.delete_lines,
     SQL.delete_run,
@@ -59,10 +60,12 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     event = write.event
     status: RunStatus = "running" if write.owner else "pending"
     wake_at = None if write.owner else write.wake_at
+    if wake_at is not None and write.deadline is not None:
+        wake_at = min(wake_at, write.deadline)
     added = connection.execute(
         SQL.create_run,
         (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
-         wake_at, write.input_digest, event.at, event.at),
+         wake_at, write.input_digest, event.at, event.at, write.deadline),
     ).rowcount  # fmt: skip
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
@@ -72,6 +75,7 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
+        write.deadline,
     )  # fmt: skip
     return Outcome(True, run)
 
@@ -137,6 +141,7 @@ def settles(write: Advance) -> bool:
         or write.takes_cancel
         or write.supersedes != ()
         or write.annotations is not None
+        or not write.progresses
     )
 
 
@@ -167,6 +172,7 @@ def _settle(connection: Connection, write: Advance, now: int) -> int:
             "wake_at": None if is_held else write.wake_at,
             "inbox_read": write.inbox_read,
             "takes_cancel": write.takes_cancel,
+            "progresses": write.progresses,
             "at": write.at,
             "closed_at": write.at if write.status in CLOSED else None,
             "ns": write.ns,
@@ -185,7 +191,7 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     row = connection.execute(
         SQL.put_in_run,
         {"ns": ns, "run": run, "message": message.id, "cancels": write.cancels, "now": now,
-         "unless": write.unless, "closed": CLOSED_JSON},
+         "unless": write.unless, "closed": CLOSED_JSON, "aside": ASIDE_JSON},
     ).fetchone()  # fmt: skip
     if row is None:
         known = connection.execute(SQL.is_message, (ns, run, message.id)).fetchone()[0]
@@ -214,6 +220,8 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
             "closed_at": event.at if write.status in CLOSED else None,
             "origins": json.dumps(sorted(write.origins)),
             "seq": write.seq,
+            "deadline": write.deadline,
+            "strikes": write.strikes,
         },
     ).fetchone()
     if row is None:
@@ -242,12 +250,13 @@ def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...],
 
 def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
     known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
+    # By the clock of whoever is furthest ahead, or that process would take us for frozen.
+    ahead = connection.execute(SQL.mark_clock, (now,)).fetchone()[0]
     connection.execute(
         SQL.renew_worker,
-        {"worker": write.worker, "lease_until": now + write.lease, "now": now,
+        {"worker": write.worker, "lease_until": ahead + write.lease, "now": now,
          "address": write.address, "info": write.info},
     )  # fmt: skip
-    connection.execute(SQL.mark_clock, (now,))
     return Outcome(True, total=1 - known)
 
 
@@ -259,7 +268,10 @@ def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
     ).rowcount
     if known and not gone:
         return Outcome(False)
-    freed = connection.execute(SQL.release_runs_of, {"worker": write.worker, "now": now}).rowcount
+    reason = f"worker {write.worker} is gone"
+    freed = connection.execute(
+        SQL.release_runs_of, {"worker": write.worker, "now": now, "reason": reason}
+    ).rowcount
     return Outcome(True, total=freed)
 
 
@@ -270,10 +282,16 @@ def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
 
 
 def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
+    key = f"pruned {write.ns}"
+    last = connection.execute(SQL.meta, (key,)).fetchone()
+    if now - (last[0] if last else 0) < write.every:
+        return Outcome(False)
     old = connection.execute(SQL.prunable_runs, (write.ns, write.before, write.limit)).fetchall()
     for (run,) in old:
         for statement in OF_A_RUN:
             connection.execute(statement, (write.ns, run))
+    if old:
+        connection.execute(SQL.mark_pruned, (key, now))
     return Outcome(True, total=len(old))
 
 
@@ -297,20 +315,23 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
 }
 
 
-def take(connection: Connection, claim: Claim, now: int) -> tuple[Run, ...]:
-    """Claim due runs and extend the claimer's lease, inside the open transaction."""
-    ids = _choose(connection, claim, now)
+def take(connection: Connection, claim: Claim, now: int) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """Claim due runs and extend the claimer's lease, inside the open transaction.
+
+    Beside them the runs that are left out because they crashed too many workers.
+    """
+    ids, convicts = _choose(connection, claim, now)
     if not ids:
-        return ()
+        return (), convicts
     _renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     rows = connection.execute(
         SQL.claim_runs, {"ns": claim.ns, "worker": claim.worker, "now": now, "ids": json.dumps(ids)}
     ).fetchall()
     order = {run: place for place, run in enumerate(ids)}
-    return tuple(sorted(map(Run._make, rows), key=lambda run: order[run.id]))
+    return tuple(sorted(map(Run._make, rows), key=lambda run: order[run.id])), convicts
 
 
-def _choose(connection: Connection, claim: Claim, now: int) -> list[str]:
+def _choose(connection: Connection, claim: Claim, now: int) -> tuple[list[str], tuple[Run, ...]]:
     """Return the first `limit` due runs, of which at most `suspects` crashed a worker twice."""
     due = connection.execute(
         SQL.claimable_runs,
@@ -318,15 +339,19 @@ def _choose(connection: Connection, claim: Claim, now: int) -> list[str]:
          "suspects": claim.suspects, "limit": -1},
     )  # fmt: skip
     ids: list[str] = []
+    convicts: list[Run] = []
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
-    for run, strikes in due:
-        if strikes >= 2:
+    for run in map(Run._make, due):
+        if run.strikes >= 2:
+            if run.strikes >= claim.strikes:
+                convicts.append(run)
+                continue
             if suspects >= claim.suspects:
                 continue
             suspects += 1
-        ids.append(run)
+        ids.append(run.id)
         if len(ids) >= claim.limit:
             break
     due.close()
-    return ids
+    return ids, tuple(convicts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import RunClosed
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED
-from holdfast.model.status import CLOSED
+from holdfast.model.status import ASIDE, CLOSED
 from holdfast.testing.conformance.harness import Harness, answer, event, ids, refused
 
 
@@ -90,3 +90,31 @@ async def test_a_cancel_outlives_the_worker_that_did_not_take_it(harness: Harnes
     [run] = (await harness.claim("B")).runs
     assert (run.cancel, run.has_mail) == (CANCEL_REQUESTED, True)
     assert await harness.commit(run, answer()) == "cancel"
+
+
+async def test_a_cancel_puts_a_run_that_is_set_aside_back_into_the_queue(harness: Harness) -> None:
+    for status in sorted(ASIDE):
+        before = await harness.in_status(status, id=status)
+        assert await harness.cancel(status)
+        now = await harness.row(status)
+        assert (now.status, now.wake_at, now.epoch) == (
+            "waiting",
+            harness.store.now(),
+            before.epoch,
+        )
+    assert ids((await harness.claim("B")).runs) == sorted(ASIDE)
+
+
+async def test_a_signal_leaves_a_run_that_is_set_aside_where_it_is(harness: Harness) -> None:
+    for status in sorted(ASIDE):
+        await harness.in_status(status, id=status)
+        assert await harness.signal(f"s-{status}", status)
+        assert (await harness.row(status)).status == status
+    assert (await harness.claim("B")).runs == ()
+
+
+async def test_a_cancel_gives_new_credit(harness: Harness) -> None:
+    await harness.held("r", worker="A")
+    await harness.reap("A", known_dead=True)
+    await harness.cancel("r")
+    assert (await harness.row("r")).strikes == 0

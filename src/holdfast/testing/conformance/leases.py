@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.model.commands import RetireWorker
+from holdfast.errors import IllegalMove
+from holdfast.model.commands import QuarantineRun, RetireWorker
+from holdfast.model.run import Run
 from holdfast.testing.clock import SECOND
-from holdfast.testing.conformance.harness import LEASE, Harness, answer, ids
+from holdfast.testing.conformance.harness import LEASE, Harness, answer, event, ids, refused
 
 
 async def test_a_fresh_lease_is_told_from_a_renewed_one(harness: Harness) -> None:
@@ -178,3 +180,58 @@ async def test_a_clock_set_back_makes_no_lease_longer(harness: Harness) -> None:
     harness.clock.advance(-LEASE)
     assert (await harness.claim("B", limit=0)).dead == (("A", False),)
     assert await harness.reap("A") == 1
+
+
+async def struck(harness: Harness, times: int, id: str = "r") -> Run:
+    """Start a run and lose it with its worker so many times."""
+    await harness.start(id)
+    for n in range(times):
+        await harness.claim(f"dead {n}")
+        await harness.reap(f"dead {n}", known_dead=True)
+    return await harness.row(id)
+
+
+async def test_a_reaped_run_says_who_is_gone(harness: Harness) -> None:
+    run = await struck(harness, 1)
+    assert (run.strikes, run.reason) == (1, "worker dead 0 is gone")
+
+
+async def test_a_run_with_too_many_strikes_is_named_and_not_taken(harness: Harness) -> None:
+    convict = await struck(harness, 3)
+    await harness.start("innocent")
+    found = await harness.claim("B", strikes=3)
+    assert (ids(found.runs), found.convicts) == (["innocent"], (convict,))
+    assert await harness.row("r") == convict
+    assert ids((await harness.claim("B", strikes=4)).runs) == ["r"]
+
+
+async def test_convicts_do_not_use_up_the_place_of_a_suspect(harness: Harness) -> None:
+    await struck(harness, 3, id="a")
+    first = await harness.claim("B", strikes=3)
+    assert ids(first.convicts) == ["a"]
+    await harness.start("b")
+    found = await harness.claim("B", strikes=3, suspects=1)
+    assert (ids(found.runs), ids(found.convicts)) == (["b"], ["a"])
+
+
+async def test_a_verdict_is_void_when_the_strikes_are_gone(harness: Harness) -> None:
+    convict = await struck(harness, 3)
+    await harness.cancel("r")
+    with refused(IllegalMove):
+        await harness.send(QuarantineRun("default", "r", harness.store.now(), "kills", 3))
+    assert (await harness.row("r")).status == "waiting"
+    assert convict.strikes == 3
+
+
+async def test_only_progress_clears_strikes(harness: Harness) -> None:
+    await struck(harness, 1)
+    [run] = (await harness.claim("B")).runs
+    await harness.signal("s1")
+    assert await harness.commit(run, event("step.started", "a#1")) == "applied"
+    run = await harness.row("r")
+    read = event("signal.received", "go/s1")
+    assert await harness.commit(run, read, inbox_read=1) == "applied"
+    run = await harness.row("r")
+    assert run.strikes == 1, "that a step began, or a message came, is none"
+    assert await harness.commit(run, answer()) == "applied"
+    assert (await harness.row("r")).strikes == 0

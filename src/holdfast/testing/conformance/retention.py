@@ -70,3 +70,25 @@ async def test_a_forgotten_run_leaves_nothing_to_the_next_of_its_id(harness: Har
     assert (loaded.run, loaded.mail) == (again, ())
     assert [each.payload for each in loaded.events] == [b"other"]
     assert await harness.signal("s1")
+
+
+async def test_one_batch_per_interval_is_let_through(harness: Harness) -> None:
+    for id in ("a", "b", "c"):
+        await harness.closed(id)
+    before = harness.clock.advance()
+    batch = PruneRuns("default", before, limit=1, every=10 * SECOND)
+    assert await harness.send(batch) == 1
+    harness.clock.advance(9 * SECOND)
+    assert await harness.send(batch) == 0
+    assert await harness.send(batch._replace(ns="other")) == 0
+    assert await harness.send(batch._replace(every=0)) == 1, "a person's own does not wait"
+    harness.clock.advance(10 * SECOND)
+    assert await harness.send(batch) == 1
+    assert await left(harness) == []
+
+
+async def test_a_look_that_forgets_nothing_does_not_hold_up_the_next(harness: Harness) -> None:
+    batch = PruneRuns("default", harness.store.now() + SECOND, limit=10, every=10 * SECOND)
+    assert await harness.send(batch) == 0
+    await harness.closed("r")
+    assert await harness.send(batch) == 1

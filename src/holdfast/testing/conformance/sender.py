@@ -71,7 +71,9 @@ class Sender(Access):
     async def retry(self, run: str = "r", ns: str = "default", reason: str = "") -> Run:
         """Let a failed, blocked or quarantined run try again."""
         loaded = await self.load(run, ns)
-        command = RetryRun(ns, run, loaded.run.status, loaded.events, self.store.now(), reason)
+        row, events = loaded.run, loaded.events
+        at = self.store.now()
+        command = RetryRun(ns, run, row.status, events, at, reason, row.deadline)
         retried: Run = await self.send(command)
         return retried
 

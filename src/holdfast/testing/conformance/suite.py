@@ -11,8 +11,8 @@ from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "versions", "leases",
-    "queries", "labels", "filters", "exports", "moves", "retries", "retention", "annotations",
-    "isolation", "notices", "durability", "sharing",
+    "queries", "labels", "filters", "exports", "moves", "deadlines", "retries", "retention",
+    "annotations", "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 
 

@@ -1,19 +1,22 @@
 -- name: create_run
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
-    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+    deadline
 )
-VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL)
+VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL, ?)
 ON CONFLICT DO NOTHING
 
 -- name: import_run
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
-    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+    deadline
 )
 VALUES (
     :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
-    :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at
+    :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at,
+    :deadline
 )
 ON CONFLICT DO NOTHING
 
@@ -44,7 +47,7 @@ SET seq = seq + :count,
     wake_at = :wake_at,
     inbox_read = coalesce(:inbox_read, inbox_read),
     cancel = iif(:takes_cancel, 2, cancel),
-    strikes = iif(:count, 0, strikes),
+    strikes = iif(:progresses, 0, strikes),
     updated_at = :at,
     closed_at = :closed_at
 WHERE ns = :ns AND id = :run
@@ -57,7 +60,14 @@ WHERE ns = :ns AND id = :run
 UPDATE runs
 SET inbox_seq = inbox_seq + 1,
     cancel = iif(:cancels, 1, cancel),
-    wake_at = iif(status = 'waiting', :now, wake_at)
+    strikes = iif(:cancels, 0, strikes),
+    wake_at = iif(
+        status = 'waiting' OR (:cancels AND status IN (SELECT value FROM json_each(:aside))),
+        :now, wake_at
+    ),
+    status = iif(
+        :cancels AND status IN (SELECT value FROM json_each(:aside)), 'waiting', status
+    )
 WHERE ns = :ns AND id = :run
     AND status NOT IN (SELECT value FROM json_each(:closed))
     AND status IS NOT :unless
@@ -76,9 +86,11 @@ SET status = :status,
     wake_at = :wake_at,
     strikes = 0,
     updated_at = :at,
-    closed_at = :closed_at
+    closed_at = :closed_at,
+    deadline = iif(:reopens, :deadline, deadline)
 WHERE ns = :ns AND id = :run
     AND status IN (SELECT value FROM json_each(:origins))
+    AND strikes >= :strikes
     AND (:seq IS NULL OR seq = :seq)
 RETURNING *
 
@@ -87,12 +99,12 @@ UPDATE runs
 SET status = 'running', reason = '', owner = :worker, epoch = epoch + 1, wake_at = NULL,
     updated_at = :now
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
-    AND status IN ('pending', 'waiting') AND wake_at <= :now
+    AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
 RETURNING *
 
 -- name: claimable_runs
-SELECT id, strikes FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
+SELECT * FROM runs INDEXED BY runs_claim
+WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
     AND (workflow IN (SELECT value FROM json_each(:workflows))
         OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
     AND (strikes < 2 OR :suspects > 0)
@@ -101,7 +113,7 @@ LIMIT :limit
 
 -- name: next_wake_at
 SELECT wake_at FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at > :now
+WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at > :now
     AND (workflow IN (SELECT value FROM json_each(:workflows))
         OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
 ORDER BY wake_at
@@ -110,7 +122,7 @@ LIMIT 1
 -- name: unregistered_workflows
 SELECT DISTINCT rtrim(workflow || '/' || version, '/') AS named FROM (
     SELECT workflow, version FROM runs INDEXED BY runs_claim
-    WHERE ns = :ns AND status IN ('pending', 'waiting') AND wake_at <= :now
+    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
     ORDER BY wake_at
     LIMIT 1000
 )
@@ -126,7 +138,7 @@ SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ?)
 
 -- name: release_runs_of
 UPDATE runs
-SET status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1
+SET status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1, reason = :reason
 WHERE owner = :worker
 
 -- name: find_runs

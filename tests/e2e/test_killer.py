@@ -1,0 +1,83 @@
+"""A run that kills every worker it meets, among 200 innocent ones: it is set apart, they finish."""
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+import holdfast as hf
+from holdfast.machine.values import digest
+from holdfast.model.dump import Started
+from tests.e2e.processes import PATIENCE, Yard
+from tests.e2e.shop import app, killer, order, result_of_order
+
+RUNS = 200
+WORKER = {"steps": 20, "runs": 60, "poll": 0.05}
+QUIET = hf.Settings(poll=0.05)
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("seconds", [0.0, 0.2], ids=["at once", "after a while"])
+async def test_a_killer_among_the_innocent_is_quarantined(
+    seconds: float, yard: Yard, record_property: Callable[[str, object], None]
+) -> None:
+    starts: list[Started] = []
+    async with app.open(yard.url, worker=False, settings=QUIET) as client:
+        for n in range(RUNS):
+            bound = order.bind(n)
+            await client.start(bound, id=f"order-{n}")
+            starts.append(Started("default", f"order-{n}", "order", digest(bound.input)))
+            if n == RUNS // 4:
+                await client.start(killer.bind(seconds), id="killer")
+        crashes = await keep_two_workers(yard, client)
+        for n in range(RUNS):
+            assert await client.get(f"order-{n}", order).result() == result_of_order(n)
+        row = await client.get("killer").describe()
+    held = await yard.dump(tuple(starts))
+    statuses = Counter(run.status for run in held.runs)
+    repeated = sum(n > 1 for (run, *_), n in yard.executions().items() if run != "killer")
+    record_property(
+        "e2e",
+        f"killer ({seconds:g} s): {crashes} workers crashed, {dict(statuses)}, "
+        f"{repeated} attempts of innocent runs executed twice or more",
+    )
+    assert statuses == {"completed": RUNS, "quarantined": 1}
+    assert row.status == "quarantined"
+    assert "holdfast runs retry killer" in row.reason
+    assert ("crash#1" if seconds else "unknown") in row.reason
+    assert crashes == hf.Settings().strikes, "each of its crashes counts, and no more are needed"
+    recorded = Counter(
+        (run, event.key)
+        for (_, run), events in held.events.items()
+        for event in events
+        if event.kind == "step.completed"
+    )
+    assert max(recorded.values()) == 1
+
+
+async def keep_two_workers(yard: Yard, client: hf.Client) -> int:
+    """Start a worker wherever one crashed, until nothing is left to do. Return the crashes."""
+    workers = [yard.start(**WORKER), yard.start(**WORKER)]
+    crashes, until = 0, time.monotonic() + 3 * PATIENCE
+    try:
+        while True:
+            for place, worker in enumerate(workers):
+                if worker.poll() is not None:
+                    crashes += 1
+                    worker.communicate()
+                    workers[place] = yard.start(**WORKER)
+            open_runs = await client.list(status=("pending", "running", "waiting"), limit=1)
+            if not open_runs.runs:
+                return crashes
+            assert time.monotonic() < until, "it did not come to its end"
+            time.sleep(0.01)
+    finally:
+        for worker in workers:
+            stop(worker)
+
+
+def stop(worker: "subprocess.Popen[str]") -> None:
+    worker.terminate()
+    worker.communicate(timeout=PATIENCE)
