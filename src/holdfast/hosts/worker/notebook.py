@@ -24,7 +24,7 @@ from holdfast.model.status import CLOSED
 from holdfast.ports.store import Store
 
 if TYPE_CHECKING:
-    from holdfast.hosts.worker.session import Session
+    from holdfast.hosts.worker.held import Held
     from holdfast.hosts.worker.voice import Voice
 
 log = logging.getLogger("holdfast.worker")
@@ -40,7 +40,7 @@ class Notebook:
         "known", "session", "writing",
     )  # fmt: skip
 
-    def __init__(self, session: Session, scribe: Scribe) -> None:
+    def __init__(self, session: Held, scribe: Scribe) -> None:
         self.session, self._scribe = session, scribe
         self.known: dict[str, Progress] = {}
         self.writing: asyncio.Future[None] | None = None

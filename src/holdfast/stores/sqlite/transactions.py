@@ -230,7 +230,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _full(error: BaseException) -> StoreFull:
-    full = StoreFull(f"Nothing was written, the database has no room: {error}. {StoreFull.hint}")
+    full = StoreFull(f"Nothing was written, there is no room: {error}. Make room on the disk.")
     full.__cause__ = error
     return full
 

@@ -1,0 +1,179 @@
+"""A run in the hands of a worker: what is known of it, who may tell it what, when it must wake.
+
+`Session` acts on this; others only call the methods under "what others tell it".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.hosts.worker import length, replay
+from holdfast.hosts.worker.attempts import Retrying
+from holdfast.hosts.worker.notebook import Notebook
+from holdfast.hosts.worker.steps import Result, StepRun
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+
+if TYPE_CHECKING:
+    from holdfast.hosts.worker.worker import Worker
+
+State = Literal["held", "parked", "closed", "lost"]
+
+
+class Held:
+    """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
+
+    __slots__ = (
+        "_born", "_call", "_deadline", "_failures", "_long_at", "_look", "_mail", "_mail_came",
+        "_must_read", "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown",
+        "_superseded", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at",
+        "machine", "notebook", "paused", "run", "running", "seq", "state",
+    )  # fmt: skip
+
+    def __init__(self, worker: Worker, run: Run) -> None:
+        self._worker = worker
+        self.run = run
+        self.seq = run.seq
+        self.machine = worker.new_machine(run)
+        self.state: State = "held"
+        self.running: dict[str, StepRun] = {}
+        self.last_at = run.created_at
+        self.inbox_seq = run.inbox_seq
+        self.cancelled_at: int | None = None
+        self.paused = False
+        self.draining = False
+        self._deadline = run.deadline
+        self._overdue: str | None = None
+        self._retries: dict[str, Retrying] = {}
+        self._results: list[Result] = []
+        self._mail: tuple[Message, ...] = ()
+        self._mail_came = False
+        self._must_read = True
+        self._resumes = True
+        self._reopened_at = self._failures = 0
+        self._long_at = length.noticed_at(worker.settings.history)
+        self._look = True
+        self._wake: asyncio.Future[None] | None = None
+        self._call: asyncio.TimerHandle | None = None
+        self._born: Event | None = None
+        self._shown: tuple[StepRun, ...] = ()
+        self._superseded: tuple[tuple[int, ...], int] = ((), 0)
+        self.notebook: Notebook | None = None
+
+    # --- what others tell it
+
+    def take_over(self, run: Run) -> None:
+        """Go on with a run that was parked here, under its new epoch."""
+        # Another holder in between may have left heartbeats, even if it left no event.
+        self.must_reread(run.seq != self.seq or run.epoch != self.run.epoch + 1)
+        self._resumes = True
+        self.run, self.state, self.inbox_seq = run, "held", run.inbox_seq
+        self._mail_came = run.has_mail
+        self.draining = False
+
+    def adopt(self, event: Event) -> None:
+        """Begin with a run that was born in this process: its history is this one event."""
+        self._born = event
+        self._mail_came = self.run.has_mail
+
+    def mail_came(self) -> None:
+        """Look into the inbox before the next commit."""
+        self._mail_came = True
+        self.poke()
+
+    def must_reread(self, needed: bool = True) -> None:
+        """Compare with the store before anything else: the run may have been taken away."""
+        self._must_read = self._must_read or needed
+        self.poke()
+
+    def settle(self, result: Result) -> None:
+        """Take the result of an attempt into the next turn."""
+        self.running.pop(result.ask.key, None)
+        self._results.append(result)
+        self.poke()
+
+    def show(self, step: StepRun) -> None:
+        """Record in the next turn that this attempt has been running for a while."""
+        self._shown = (*self._shown, step)
+        self.poke()
+
+    def notes(self) -> Notebook:
+        """Return where things that are said go; most runs say nothing and have none."""
+        self.notebook = self.notebook or Notebook(self, self._worker.scribe)
+        return self.notebook
+
+    def poke(self) -> None:
+        """Have `drive` look again."""
+        self._look = True
+        wake = self._wake
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    def go_on(self) -> None:
+        """Begin what could not begin while the store took no writes."""
+        self._resumes = True
+        self.poke()
+
+    def drain(self) -> None:
+        """Start nothing more; give the run back when its running steps have ended."""
+        self.draining = True
+        self.poke()
+
+    def give_up_steps(self) -> None:
+        """Stop waiting for running steps; they count as not attempted."""
+        self._stop_steps()
+        self.poke()
+
+    def _stop_steps(self) -> None:
+        for step in self.running.values():
+            step.stop()
+        self.running.clear()
+
+    # --- waiting
+
+    def _stamp(self) -> int:
+        return max(self.last_at, self._worker.store.now())
+
+    def _wake_at(self) -> int | None:
+        """Return when the run must go on by itself: a timer, a retry, its deadline."""
+        times: list[int] = []
+        if self._retries:
+            running = self.running
+            times = [again.at for key, again in self._retries.items() if key not in running]
+        timer = self.machine.next_timer()
+        if timer is not None:
+            times.append(timer[0])
+        if self._deadline is not None:
+            times.append(self._deadline)
+        if self.cancelled_at is not None:
+            times.append(self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6))
+        return min(times, default=None)
+
+    def _wakes_soon(self, now: int) -> bool:
+        wake_at = self._wake_at()
+        return wake_at is not None and wake_at - now <= self._worker.settings.keep * 1e6
+
+    def _reason(self) -> str:
+        return replay.reason(self.machine.awaited_signals(), self._retries)
+
+    def _sleep(self) -> asyncio.Future[None]:
+        """Return what is done when poked, or when the next timer or retry is due."""
+        loop = asyncio.get_running_loop()
+        wake = self._wake = loop.create_future()
+        wake_at = self._deadline if self.paused or self.draining else self._wake_at()
+        if wake_at is not None and not self._is_held_back:
+            delay = max(wake_at - self._worker.store.now(), 0) / 1e6
+            self._call = loop.call_later(min(delay, 3_600), self.poke)
+        return wake
+
+    def _wake_up(self) -> None:
+        self._wake = None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Tell whether the store takes no writes: nothing begins, and nobody parks, until then."""
+        return self._worker.health.trouble is not None
