@@ -300,12 +300,12 @@ async def waits() -> str:
 
 client = app.open_sync("sqlite:///script.db")
 run = client.start(waits.bind(), id="w")
-print("ready", flush=True)
-if "{mode}" == "wait":
-    try:
+try:
+    print("ready", flush=True)
+    if "{mode}" == "wait":
         run.result()
-    except KeyboardInterrupt:
-        print("interrupted", run.describe().workflow, flush=True)
+except KeyboardInterrupt:
+    print("interrupted", run.describe().workflow, flush=True)
 """
 
 
