@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
 from typing import Any, get_args
 
 import click
@@ -74,7 +76,8 @@ def _is_error(what: object) -> bool:
 
 
 def _name(name: str, what: Any) -> str:
-    head = f"## hf.{name}\n\n```text\n{_call(name, what)}\n```\n\n{_doc(what)}\n\n"
+    doc = _doc(what) if callable(what) else _meaning(name)
+    head = f"## hf.{name}\n\n```text\n{_call(name, what)}\n```\n\n{doc}\n\n"
     if not isinstance(what, type):
         return head
     members = [_member(each, value) for each, value in _members(what)]
@@ -104,6 +107,8 @@ def _call(name: str, what: Any) -> str:
     """Return how a name is written: a call, the fields of a tuple, or just the name."""
     if name in MADE:
         return f"hf.{name}"
+    if not callable(what):
+        return f"hf.{name}: {type(what).__module__}.{type(what).__qualname__}"
     if isinstance(what, type):
         fields = _fields(what)
         parameters = f"({', '.join(fields)})" if fields else _parameters(_init(what))
@@ -150,6 +155,18 @@ def _split(parameters: str) -> list[str]:
 
 def _doc(what: Any) -> str:
     return inspect.getdoc(what) or ""
+
+
+def _meaning(name: str) -> str:
+    """Return the text under a public object in the module that makes it."""
+    owners: dict[str, str] = vars(holdfast)["_MODULES"]
+    owner = next(module for module, names in owners.items() if name in names.split())
+    body = ast.parse(inspect.getsource(import_module(owner))).body
+    for made, text in pairwise(body):
+        is_it = isinstance(made, ast.Assign) and ast.unparse(made.targets[0]) == name
+        if is_it and isinstance(text, ast.Expr):
+            return str(ast.literal_eval(text.value))
+    raise LookupError(f"Write under hf.{name} what it is.")
 
 
 def settings() -> str:

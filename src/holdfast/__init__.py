@@ -49,11 +49,14 @@ if TYPE_CHECKING:
         UnserialisableResult,
     )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
+    from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
+    from holdfast.fronts.function.logs import log
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
     from holdfast.machine.signals import Signal
+    from holdfast.model.annotations import LogLine, Progress
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
     from holdfast.model.retry import Retry
@@ -82,11 +85,13 @@ __all__ = [
     "InvalidValue",
     "Labels",
     "Listing",
+    "LogLine",
     "NonRetryable",
     "NotInBody",
     "NotInStep",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "Progress",
     "ReplayMismatch",
     "Retry",
     "RetryAfter",
@@ -117,7 +122,10 @@ __all__ = [
     "as_completed",
     "attempt",
     "cancelled",
+    "heartbeat",
     "idempotency_key",
+    "last_heartbeat",
+    "log",
     "now",
     "random",
     "sleep",
@@ -131,11 +139,14 @@ _MODULES = {
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
+    "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",
+    "holdfast.fronts.function.logs": "log",
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
     "holdfast.machine.signals": "Signal",
+    "holdfast.model.annotations": "LogLine Progress",
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
     "holdfast.model.retry": "Retry",

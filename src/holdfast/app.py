@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import BadDefinition
+from holdfast.fronts.function.logs import checked_loggers
 from holdfast.fronts.function.naming import check_name, described
 from holdfast.fronts.function.step import (
     DEFAULTS,
@@ -34,11 +35,16 @@ Definition = Step[..., Any] | Workflow[..., Any]
 
 
 class App:
-    """What a worker can run, and the door to it: `async with app.open(url) as client`."""
+    """What a worker can run, and the door to it: `async with app.open(url) as client`.
 
-    def __init__(self, name: str, *, namespace: str = "default") -> None:
+    `logs` names loggers of the standard library; what they get from a step or a body is kept in the
+    run's log, as what `hf.log` gets is. The root logger's name is "".
+    """
+
+    def __init__(self, name: str, *, namespace: str = "default", logs: Iterable[str] = ()) -> None:
         check_name(name, "App name")
         check_name(namespace, "Namespace")
+        self.logs = checked_loggers(logs)
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
         self._workflows: dict[str, Workflow[..., Any]] = {}
@@ -72,9 +78,10 @@ class App:
         retry: Retry = DEFAULTS.retry,
         timeout: Duration | None = None,
         total_timeout: Duration | None = None,
+        heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
     ) -> StepDecorator: ...
-    def step(
+    def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
         function: Callable[..., Any] | None = None,
         /,
@@ -83,14 +90,21 @@ class App:
         retry: Retry = DEFAULTS.retry,
         timeout: Duration | None = None,
         total_timeout: Duration | None = None,
+        heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
-        `timeout` limits one attempt, `total_timeout` all of them with the waits between. An
-        exception of a class in `raises` reaches the body as itself, any other as `StepFailed`.
+        `timeout` limits one attempt, `total_timeout` all of them with the waits between,
+        `heartbeat_timeout` the silence between two calls of `hf.heartbeat`. An exception of a class
+        in `raises` reaches the body as itself, any other as `StepFailed`.
         """
-        settings = settings_of(retry=retry, timeout=timeout, total_timeout=total_timeout)
+        settings = settings_of(
+            retry=retry,
+            timeout=timeout,
+            total_timeout=total_timeout,
+            heartbeat_timeout=heartbeat_timeout,
+        )
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
             made = make_step(target, name=name, settings=settings, raises=raises)

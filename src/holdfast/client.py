@@ -21,6 +21,7 @@ from holdfast.errors import (
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
+from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.checks import checked_limit, checked_reason, checked_statuses
 from holdfast.model.commands import (
     CancelRun,
@@ -175,6 +176,21 @@ class RunHandle(Generic[R_co]):
     def events(self, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield the run's events with a seq above `after` as they come, until it is closed."""
         return self._engine.events(self.id, after)
+
+    async def progress(self) -> tuple[Progress, ...]:
+        """Return the last heartbeat of each step that is not answered yet. Raises `RunNotFound`."""
+        return (await self._engine.load(self.id, after=1 << 62)).progress
+
+    def logs(
+        self, *, step: str = "", attempt: int = 0, after: int = 0, follow: bool = False
+    ) -> AsyncIterator[LogLine]:
+        """Yield the lines that steps and the body left in the run's log, oldest first.
+
+        `step` is a key or the name of a step, `after` the `at` of a line. With `follow`, lines are
+        yielded as they come until the run is closed. Raises `RunNotFound`.
+        """
+        wanted = LogFilter(self._engine.ns, self.id, step, attempt, after)
+        return self._engine.logs(wanted, follow=follow)
 
     @overload
     async def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...

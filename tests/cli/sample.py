@@ -25,6 +25,7 @@ def shout(text: str) -> str:
 
 @app.step(retry=hf.Retry(max_attempts=2, initial=0.01))
 def explode(text: str) -> str:
+    hf.log.info("lighting %s\x1b[31m", text, extra={"fuse": 3})
     raise ValueError(f"no {text}\x1b[31m today")
 
 
@@ -36,6 +37,14 @@ def held(text: str) -> str:
     while not gate.exists():
         time.sleep(0.01)
     return text
+
+
+@app.step
+def watched(text: str) -> str:
+    """As `held`, but it says what it does."""
+    hf.log.info("holding")
+    hf.heartbeat({"text": text})
+    return held.plain(text)
 
 
 @app.workflow
@@ -50,6 +59,7 @@ async def buy(order: Order) -> str:
 
 @app.workflow
 async def fails(text: str) -> str:
+    hf.log.info("this will fail")
     await shout(text)
     return await explode(text)
 
@@ -73,3 +83,8 @@ async def stuck() -> None:
 async def slow(text: str) -> str:
     await held(text)
     return await shout(text)
+
+
+@app.workflow
+async def long(text: str) -> str:
+    return await watched(text)

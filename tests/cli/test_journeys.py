@@ -124,6 +124,33 @@ def test_watching_is_live_at_a_terminal_and_interrupted_with_130(
     os.close(parent)
 
 
+def test_a_long_step_is_seen_while_it_runs(url: str, shell: Shell, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    assert shell("run", "long", "-i", "text=ada", "--key", "s").returncode == 0
+    with working(url, gate):
+        wait_until(
+            lambda: '"details": {"text": "ada"}' in shell("runs", "show", "s", "--json").stdout
+        )
+        shown = shell("runs", "show", "s", FORCE_COLOR="1", NO_COLOR="1").stdout
+        assert 'progress  watched#1: {"text": "ada"} · ' in shown
+        parent, child = pty.openpty()
+        command = [sys.executable, "-m", "holdfast", "runs", "watch", "s"]
+        env = environment(url, TERM="xterm", LINES="24", NO_COLOR="1")
+        watcher = subprocess.Popen(command, env=env, stdout=child, stderr=child)
+        os.close(child)
+        assert "↳ watched#1" in read_until(parent, '{"text": "ada"} · ')
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "runs", "logs", "s", "-f"],
+            env=environment(url), stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert follower.stdout is not None
+        assert follower.stdout.readline().split("\t")[5] == "holding"
+        gate.touch()
+        assert follower.wait(PATIENCE) == watcher.wait(PATIENCE) == 0
+        follower.stdout.close()
+        os.close(parent)
+
+
 def test_a_terminal_gets_columns_and_colour(url: str, shell: Shell) -> None:
     assert shell("run", "waits", "--key", "w").returncode == 0
     parent, child = pty.openpty()

@@ -252,3 +252,29 @@ class TestWatch:
     def test_calls_of_one_step_share_a_bar(self, typed: Type) -> None:
         text = ANSI.sub("", typed("runs", "watch", "completed", person=True).stdout)
         assert re.search(r"✓ shout \u00d72 +━+", text)
+
+
+@pytest.mark.usefixtures("full")
+class TestLogs:
+    def test_a_program_gets_fields(self, typed: Type) -> None:
+        rows = [line.split("\t") for line in typed("runs", "logs", "failed").stdout.splitlines()]
+        assert [row[1:6] for row in rows] == [
+            ["INFO", "", "0", "holdfast.log", "this will fail"],
+            ["INFO", "explode#1", "1", "holdfast.log", "lighting luck·[31m"],
+            ["INFO", "explode#1", "2", "holdfast.log", "lighting luck·[31m"],
+        ]
+
+    def test_a_person_sees_who_said_what(self, typed: Type) -> None:
+        lines = typed("runs", "logs", "failed", person=True).stdout.splitlines()
+        assert re.fullmatch(r"\d\d:\d\d:\d\d  info      body          this will fail", lines[0])
+        assert lines[1].endswith("info      explode#1     lighting luck·[31m  fuse=3")
+        assert "explode#1 attempt 2  lighting" in lines[2]
+
+    def test_json_is_one_object_a_line(self, typed: Type) -> None:
+        told = typed("runs", "logs", "failed", "--step", "explode", "--attempt", "2", "--json")
+        [line] = [json.loads(line) for line in told.stdout.splitlines()]
+        assert (line["step"], line["attempt"], line["fields"]) == ("explode#1", 2, {"fuse": 3})
+
+    def test_a_run_without_lines_and_a_run_that_is_not_there(self, typed: Type) -> None:
+        assert typed("runs", "logs", "completed").stdout == ""
+        assert typed("runs", "logs", "nobody").exit_code == 3

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import (
     Advance,
+    Annotate,
     Claim,
     Claimed,
     Create,
@@ -44,6 +45,16 @@ class NoFence(Mutant):
     def change(self, write: Write) -> Write:
         run = self.row(write.ns, write.run) if isinstance(write, Advance) else None
         if isinstance(write, Advance) and run is not None:
+            return write._replace(epoch=run.epoch)
+        return write
+
+
+class HearsZombies(Mutant):
+    """Log lines and heartbeats are kept whoever says them."""
+
+    def change(self, write: Write) -> Write:
+        run = self.row(write.ns, write.run) if isinstance(write, Annotate) else None
+        if isinstance(write, Annotate) and run is not None:
             return write._replace(epoch=run.epoch)
         return write
 
@@ -245,7 +256,8 @@ class TellsBeforeTheCommit(Mutant):
 
 
 MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
-    NoFence, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel, DoublesMessages,
+    NoFence, HearsZombies, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel,
+    DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
     KeepsEpoch, ClaimsTwice, PagesByNumber, AnyTermWillDo, KeepsTags, ImportsAwake, LoadsTheDead,
     ClockGoesBack, TellsBeforeTheCommit,

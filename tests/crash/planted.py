@@ -9,6 +9,7 @@ from unittest.mock import patch
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
@@ -52,6 +53,9 @@ class Wrapper:
 
     async def export(self, ns: str, run: str) -> Export | None:
         return await self.inner.export(ns, run)
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        return await self.inner.logs(wanted)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker)

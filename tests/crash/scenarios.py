@@ -368,6 +368,51 @@ async def run_deploy(caller: Caller) -> None:
     assert await caller.result("deploy") == ("completed", [10, 1, 2, 5])
 
 
+# --- a long step that says how far it is, and a body that says what it does
+
+
+@app.step(heartbeat_timeout=20, retry=hf.Retry(max_attempts=3, initial=2, jitter=False))
+async def crunch(pages: int) -> int:
+    begun = hf.last_heartbeat(int) or 0
+    effect(begun)
+    for page in range(begun, pages):
+        hf.log.info("page %d", page)
+        await asyncio.sleep(0.7)
+        hf.heartbeat(page + 1)
+        if page == 2 and hf.attempt() == 1:
+            raise ConnectionError("the paper is out")
+    return pages
+
+
+@app.workflow
+async def chatty(pages: int) -> int:
+    hf.log.info("begin")
+    done = await crunch(pages)
+    hf.log.info("crunched")
+    await work(1)
+    hf.log.info("end")
+    return done
+
+
+async def run_chatty(caller: Caller) -> None:
+    if "long" not in await caller.listed():
+        await caller.start(chatty.bind(1), "short")
+        await caller.until("short", "completed")
+        await caller.forget("short")
+    await caller.start(chatty.bind(5), "long")
+    assert await caller.result("long") == ("completed", 5)
+    assert (await caller.logged("long"))[-1] == "end"
+
+
+def each_is_said(world: World) -> list[str]:
+    """A body's lines are there once; a page whose heartbeat counted has left its line."""
+    lines = world.dump.logs.get(("default", "long"), ())
+    body = [line.message for line in lines if not line.key]
+    pages = {line.message for line in lines if line.key}
+    wrong = [] if body == ["begin", "crunched", "end"] else [f"the body said {body}"]
+    return wrong if pages == {f"page {n}" for n in range(5)} else [*wrong, f"only {pages}"]
+
+
 # --- more runs than a worker may hold
 
 
@@ -456,6 +501,9 @@ SCENARIOS = {
         Scenario("zombie", app, run_contested, apart=True, workers=2),
         Scenario("deploy", app, run_deploy, apart=True, workers=2, deploys_at=4.0,
                  flavours=("stall",)),
+        Scenario("heartbeat", app, run_chatty, apart=True, workers=2, check=each_is_said),
+        Scenario("heartbeat-deploy", app, run_chatty, workers=1, deploys_at=4.0,
+                 settings=dataclasses.replace(SETTINGS, drain=0.5), check=each_is_said),
         Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1),
                  flavours=("stall",)),
         Scenario("storm", app, run_storm, flavours=("stall",)),

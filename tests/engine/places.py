@@ -14,7 +14,7 @@ from holdfast.model.run import Loaded
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import invariants
 
-FAST = {"poll": 0.05, "drain": 0.05, "paranoid": True}
+FAST = {"poll": 0.05, "drain": 0.05, "flush": 0.02, "paranoid": True}
 PATIENCE = 10.0
 """How long a test waits for something that should come at once, in seconds."""
 

@@ -290,5 +290,6 @@ async def test_a_timeout_says_how_long_once(place: Place, app: hf.App) -> None:
     async with place.open(app) as client:
         told = await within((await client.start(flow.bind())).result())
     assert told == (
-        "Step slow#1 failed after 1 attempt: StepTimedOut: took longer than 0.01 s [HF402]"
+        "Step slow#1 failed after 1 attempt: StepTimedOut: took longer than 0.01 s. "
+        f"{hf.StepTimedOut.hint} [HF402]"
     )

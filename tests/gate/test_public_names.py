@@ -14,13 +14,13 @@ SOURCE = Path(holdfast.__file__).read_text("utf-8")
 PINNED = """
 App BadDefinition Bound Client Event HistoryTooLong HoldfastError IllegalMove InvalidArguments
 InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
-InvalidValue Labels Listing NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
-ReplayMismatch
+InvalidValue Labels Listing LogLine NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
+Progress ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
 RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreUnavailable
 SyncClient SyncInLoop SyncRunHandle TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult Workflow as_completed attempt cancelled
-idempotency_key now random sleep uuid wait wait_for
+heartbeat idempotency_key last_heartbeat log now random sleep uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.dump import Dump, Journal, Sent, Started
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
@@ -43,6 +44,13 @@ def closed(**fields) -> Run:
 
 CLOSE = event(2, "run.completed", "end")
 
+
+def beat(key: str, epoch: int = 1) -> dict[tuple[str, str], tuple[Progress, ...]]:
+    return {KEY: (Progress(key, 1, 1, 10, b"1", epoch),)}
+
+
+LINES = {KEY: (LogLine(10, 20, "shop", "hello"),)}
+
 SOUND: dict[str, Dump] = {
     "a held run": dump(),
     "nothing": Dump(NOW),
@@ -58,6 +66,8 @@ SOUND: dict[str, Dump] = {
         event(3, "run.failed", superseded_by=4), event(4, "run.reopened", epoch=2, generation=2),
     ),
     "a timer": dump(None, FIRST, event(2, "timer.fired", payload=b"10")),
+    "what was said": dump(progress=beat("long#1"), logs=LINES),
+    "the log of a closed run": dump(closed(), FIRST, CLOSE, logs=LINES),
     "kept promises": dump(run(inbox_seq=2, cancel=1), inbox=(signal(1), cancel(2)), journal=Journal(
         (Started("default", "r", "w", b"d"),), (Sent("default", "r", "s1"),),
         (Sent("default", "r", "c2"),),
@@ -173,6 +183,13 @@ UNSOUND: dict[str, tuple[str, Dump, str]] = {
         "in no bucket",
     ),
     "parked and owned": ("I8", dump(run(status="waiting")), "in no bucket"),
+    "a heartbeat after the end": (
+        "I9", dump(closed(), FIRST, CLOSE, progress=beat("long#1")), "has heartbeats of long#1"
+    ),
+    "a heartbeat after the answer": ("I9", dump(progress=beat("k#2")), "k#2 is answered"),
+    "a heartbeat of the future": ("I9", dump(progress=beat("long#1", 9)), "has epoch 9 of 1"),
+    "a heartbeat without a run": ("I9", Dump(NOW, progress=beat("long#1")), "and no run"),
+    "a log without a run": ("I9", Dump(NOW, logs=LINES), "and no run"),
     "closed and owned": ("I8", dump(closed()._replace(owner="A"), FIRST, CLOSE), "in no bucket"),
 }  # fmt: skip
 
@@ -189,7 +206,7 @@ def test_a_planted_fault_is_found(invariant: str, bad: Dump, text: str) -> None:
 
 
 def test_every_invariant_has_a_planted_fault() -> None:
-    assert {invariant for invariant, _, _ in UNSOUND.values()} == {f"I{n}" for n in range(1, 9)}
+    assert {invariant for invariant, _, _ in UNSOUND.values()} == {f"I{n}" for n in range(1, 10)}
 
 
 def test_a_violation_reads_as_a_sentence() -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from random import Random
 
+from holdfast.model.annotations import Annotations, LogLine, Progress
 from holdfast.model.commands import (
+    AnnotateRun,
     CancelRun,
     Command,
     CommitTurn,
@@ -54,6 +56,7 @@ class Operations:
             "quarantine": (self._quarantine, 3),
             "retry": (self._retry, 3),
             "commit": (self._commit, 20),
+            "annotate": (self._annotate, 6),
             "renew": (self._renew, 3),
             "reap": (self._reap, 2),
             "retire": (self._retire, 1),
@@ -169,6 +172,24 @@ class Operations:
             return turn._replace(inbox_seq=run.inbox_seq - 1)
         return turn
 
+    def _annotate(self) -> Operation:
+        run = self._run("running")
+        if run is None:
+            return self._start()
+        epoch = run.epoch - (self.chance.random() < 0.1)
+        moves_on = self.chance.random() < 0.5
+        return AnnotateRun(run.ns, run.id, epoch, self._said(run), moves_on)
+
+    def _said(self, run: Run) -> Annotations:
+        now = self.dump.now
+        lines = [
+            LogLine(now - n, 20, "shop", self._unique("m"), generation=run.generation)
+            for n in range(self._few())
+        ]
+        keys = self.chance.sample(("p#1", "p#2", "p#3"), 2)
+        beat = Progress(keys[0], run.generation, 1, now, b"1", run.epoch)
+        return Annotations(tuple(lines), (beat,), tuple(keys[1:]))
+
     def _turn(self, run: Run, *events: Event, **fields) -> CommitTurn:
         last = self.dump.events[run.ns, run.id][-1].at
         at = max(self.dump.now, last)
@@ -189,7 +210,8 @@ class Operations:
         kinds: tuple[EventKind, ...] = ("step.completed", "step.retrying", "note.decided")
         events = [self._answer(run, self.chance.choice(kinds)) for _ in range(self._few())]
         wake_at = self.chance.choice((None, None, self.dump.now + SECOND))
-        return self._turn(run, *events, wake_at=wake_at)
+        said = self._said(run) if self.chance.random() < 0.3 else None
+        return self._turn(run, *events, wake_at=wake_at, annotations=said)
 
     def _few(self) -> int:
         return self.chance.choice((0, 1, 1, 1, 3))
@@ -219,7 +241,9 @@ class Operations:
         failure = self._answer(run, "step.failed")
         payload = encode_failure(Failure("E", "m", cause=(failure.key,)))
         closing = Event(f"run.{status}", 0, payload=payload)  # type: ignore[arg-type]
-        turn = self._turn(run, failure, closing, status=status)
+        beats = self.dump.progress.get((run.ns, run.id), ())
+        said = Annotations(forgets=tuple(beat.key for beat in beats)) if beats else None
+        turn = self._turn(run, failure, closing, status=status, annotations=said)
         return turn if status in CLOSED else turn._replace(reason="mismatch")
 
 

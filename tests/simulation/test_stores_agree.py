@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.kernel.dispatch import decide, read
+from holdfast.model.annotations import LogFilter
 from holdfast.model.dump import Dump
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Claimed, Filter, Outcome, Page
@@ -33,6 +34,7 @@ EXPECTED = {
     "quarantine": {"row", "IllegalMove", "RunClosed", "RunNotFound"},
     "retry": {"row", "IllegalMove"},
     "commit": {"applied", "lost", "moved", "cancel", "mail", "early"},
+    "annotate": {"True", "False"},
     "renew": {"True", "False"},
     "reap": {"some", "none"},
     "retire": {"True", "False"},
@@ -74,6 +76,11 @@ async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
     for run in dump.runs:
         after = run.seq // 2
         assert await oracle.load(run.ns, run.id) == await store.load(run.ns, run.id)
+        for wanted_lines in (
+            LogFilter(run.ns, run.id),
+            LogFilter(run.ns, run.id, after=9, limit=2),
+        ):
+            assert await oracle.logs(wanted_lines) == await store.logs(wanted_lines)
         assert await oracle.load(run.ns, run.id, after) == await store.load(run.ns, run.id, after)
     for ns in NAMESPACES:
         for wanted in (Filter(ns), Filter(ns, workflow="w"), Filter(ns, ids=("a", "c", "z"))):

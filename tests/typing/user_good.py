@@ -66,6 +66,14 @@ def invoice(order: Order) -> int:
     return len(order.id)
 
 
+@app.step(heartbeat_timeout=60)
+async def scan(order: Order) -> int:
+    assert_type(hf.last_heartbeat(int), int | None)
+    hf.heartbeat(order)
+    hf.log.info("scanned %s", order.id, extra={"order": order.id})
+    return hf.last_heartbeat(int) or 0
+
+
 @app.step()
 async def notify(*lines: str, urgent: bool = False) -> None:
     print(*lines, urgent)

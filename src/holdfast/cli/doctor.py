@@ -30,6 +30,7 @@ INVARIANTS = {
     "I6": "messages are read once, in order",
     "I7": "no timer fired early; time never goes back",
     "I8": "each run is in exactly one bucket",
+    "I9": "heartbeats are of open steps, log lines of runs that are there",
 }
 SHOWN = 20
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from holdfast.cli.terminal import STDOUT
 from holdfast.cli.words import iso
+from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import NOT_CANCELLED, Run
@@ -40,6 +41,16 @@ def event_document(event: Event) -> dict[str, Any]:
         "generation": event.generation,
         "epoch": event.epoch,
         "payload": value_of(event.payload),
+    }
+
+
+def progress_document(beat: Progress) -> dict[str, Any]:
+    """Return the last heartbeat of a step."""
+    return {
+        "step": beat.key,
+        "attempt": beat.attempt,
+        "at": iso(beat.at),
+        "details": value_of(beat.details),
     }
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.cli.documents import compact
 from holdfast.cli.failures import failure_in, say_failure
 from holdfast.cli.statuses import BLUE, CYAN, DIM, GREEN, RED, STATUSES, YELLOW, Look
 from holdfast.cli.terminal import STDOUT, clean, cut, padded, width_of
 from holdfast.cli.timeline import Bar, bars_of, steps_in
-from holdfast.cli.words import ahead, count, span
+from holdfast.cli.words import ago, ahead, count, span
+from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import Labels, compared
 from holdfast.model.run import Run
@@ -44,7 +46,15 @@ def told(labels: Labels) -> str:
     return clean(" ".join([*labels.tags, *attributes]))
 
 
-def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:
+def said(beat: Progress, now: int) -> str:
+    """Return what the last heartbeat of a step told, and when."""
+    told = "alive" if beat.details is None else compact(beat.details)
+    return clean(f"{beat.key}: {told} · {ago(beat.at, now)}")
+
+
+def frame(
+    run: Run, events: Sequence[Event], now: int, progress: Sequence[Progress] = ()
+) -> list[str]:
     """Return the lines of a live view, no more than fit on the screen."""
     bars = bars_of(events)
     if (present := _present(run, events, now)) is not None:
@@ -57,6 +67,9 @@ def frame(run: Run, events: Sequence[Event], now: int) -> list[str]:
     label = min(max((width_of(bar.label) for bar in bars), default=0), LONGEST_LABEL)
     width = max(min(STDOUT.width - label - 26, WIDEST_BARS), 8)
     lines += [_drawn(bar, label, width, (begun, ended)) for bar in bars[-room:]]
+    lines += [
+        STDOUT.dim(f"  ↳ {cut(said(beat, now), STDOUT.width - 4)}") for beat in progress[:room]
+    ]
     return lines
 
 

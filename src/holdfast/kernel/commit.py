@@ -13,7 +13,7 @@ def decide(command: CommitTurn) -> Advance:
         command.ns, command.run, command.epoch, command.seq, command.events, command.at,
         command.status, command.owner, command.reason, command.wake_at, command.inbox_read,
         command.inbox_seq, takes_cancel(command), command.due, command.supersedes,
-        command.superseded_by, command.known_inbox,
+        command.superseded_by, command.known_inbox, command.annotations,
     )  # fmt: skip
 
 

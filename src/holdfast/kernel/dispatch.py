@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.kernel import (
+    annotate,
     cancel,
     commit,
     importing,
@@ -47,6 +48,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.ResumeRun: Rule(resume.decide, resume.read),
     commands.RetryRun: Rule(retry.decide, retry.read),
     commands.CommitTurn: Rule(commit.decide, commit.read),
+    commands.AnnotateRun: Rule(annotate.decide, annotate.read),
     commands.RenewLease: Rule(renew.decide, renew.read),
     commands.ReapLeases: Rule(reap.decide, reap.read),
     commands.RetireWorker: Rule(retire.decide, retire.read),

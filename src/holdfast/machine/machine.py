@@ -16,7 +16,7 @@ code where its steps are plain calls.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from holdfast.errors import (
     Undecodable,
 )
 from holdfast.machine.ending import ended_of
+from holdfast.machine.lines import Lines
 from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.source import source_of
@@ -90,7 +91,7 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "guard",
+                 "_unstarted", "_was_cancelled", "asks", "body", "ended", "guard", "lines",
                  "loop", "now", "ns", "run", "seq", "signature", "unawaited", "violation",
                  "warnings")  # fmt: skip
 
@@ -105,6 +106,7 @@ class Machine:
         self.guard: Guard = guard
         self.violation: GuardViolation | None = None
         self.warnings: list[str] = []
+        self.lines = Lines()
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
         self._futures: dict[str, Future[Any]] = {}
@@ -133,7 +135,7 @@ class Machine:
         self.now = event.at
         take(self, event, value)
 
-    def feed_all(self, events: Iterable[Event], generation: int = 1) -> tuple[int, ...]:
+    def feed_all(self, events: Sequence[Event], generation: int = 1) -> tuple[int, ...]:
         """Feed a stored history: the same as feeding its events one by one, and faster.
 
         Answers of an earlier generation that the body does not wait for are left out: it came to
@@ -143,6 +145,7 @@ class Machine:
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
         self._ahead = iter(events)
+        self.lines.is_quiet = len(events) > 1
         left_out: list[int] = []
         try:
             with self.entered():
@@ -154,7 +157,7 @@ class Machine:
                     else:
                         self.feed(event)
         finally:
-            self._ahead, self._next = NOTHING_AHEAD, None
+            self._ahead, self._next, self.lines.is_quiet = NOTHING_AHEAD, None, False
         return tuple(left_out)
 
     @contextmanager

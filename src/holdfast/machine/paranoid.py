@@ -5,7 +5,7 @@ Slow by design. Our own tests run with it, and a host may for one run somebody d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from holdfast.errors import ReplayMismatch
 from holdfast.machine.machine import Machine
@@ -23,7 +23,7 @@ def twin_of(machine: Machine) -> Machine:
     )
 
 
-def check_replay(machine: Machine, history: Iterable[Event]) -> None:
+def check_replay(machine: Machine, history: Sequence[Event]) -> None:
     """Make sure that `history`, fed from the start, leads where `machine` is now.
 
     Raises `ReplayMismatch`, also if only what the two wait for differs.

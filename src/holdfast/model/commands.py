@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels
@@ -130,6 +131,19 @@ class CommitTurn(NamedTuple):
     """The seq of the `run.reopened` they gave way to."""
     known_inbox: int | None = None
     """The `inbox_seq` this host saw last: a hint that spares the store a look."""
+    annotations: Annotations | None = None
+    """What was said up to this turn."""
+
+
+class AnnotateRun(NamedTuple):
+    """Keep what the steps of a held run say while they work."""
+
+    ns: str
+    run: str
+    epoch: int
+    annotations: Annotations
+    moves_on: bool = False
+    """A heartbeat brings news: details that differ from the last ones."""
 
 
 class RenewLease(NamedTuple):
@@ -173,5 +187,5 @@ class PruneRuns(NamedTuple):
 
 Command = (
     StartRun | ImportRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun
-    | CommitTurn | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
+    | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
 )  # fmt: skip

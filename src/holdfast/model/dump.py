@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import Labels
 from holdfast.model.run import Message, Run
@@ -39,7 +40,7 @@ class Journal(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """All rows of a store: runs by key, events with the superseded ones, messages, leases."""
+    """All rows of a store: events with the superseded ones, messages, leases, what was said."""
 
     now: int
     runs: tuple[Run, ...] = ()
@@ -50,3 +51,5 @@ class Dump(NamedTuple):
     journal: Journal = Journal()
     labels: Mapping[RunKey, Labels] = {}
     """Tags and attributes of those runs that have some."""
+    progress: Mapping[RunKey, tuple[Progress, ...]] = {}
+    logs: Mapping[RunKey, tuple[LogLine, ...]] = {}

@@ -13,3 +13,4 @@ class StepOptions(NamedTuple):
     retry: Retry = Retry()
     timeout: int | None = None
     total_timeout: int | None = None
+    heartbeat_timeout: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
 from holdfast.model.status import RunStatus
 
@@ -49,11 +50,12 @@ class Message(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A run, its living events after the asked position, and its unread messages."""
+    """A run, its living events after the asked position, its unread messages and heartbeats."""
 
     run: Run
     events: tuple[Event, ...]
     mail: tuple[Message, ...]
+    progress: tuple[Progress, ...] = ()
 
 
 NOT_CANCELLED, CANCEL_REQUESTED, CANCEL_DELIVERED = 0, 1, 2

@@ -37,6 +37,8 @@ class Settings:
     """How long clean-up may take after a cancel."""
     drain: float = 5.0
     """How long steps that run may go on when the worker stops."""
+    flush: float = 1.0
+    """How often log lines and heartbeats of running steps are written."""
     paranoid: bool = False
     """Replay the whole history after every commit; for tests."""
     guard: Guard = "raise"
@@ -51,7 +53,7 @@ class Settings:
     """Events a run may record before it is blocked; from a fifth on it is named in the log."""
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew", "poll", "steps", "threads", "runs", "history"):
+        for name in ("lease", "renew", "poll", "flush", "steps", "threads", "runs", "history"):
             self._check(name, "a number above 0", lambda value: value > 0)
         for name in ("machines", "keep", "cancel_grace", "drain", "slow_turn", "slow_loop", "deaf"):
             self._check(name, "a number from 0 on", lambda value: value >= 0)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.filters import Term
@@ -68,6 +69,7 @@ class Advance(NamedTuple):
     supersedes: tuple[int, ...] = ()
     superseded_by: int = 0
     known_inbox: int | None = None
+    annotations: Annotations | None = None
 
 
 class Put(NamedTuple):
@@ -87,7 +89,8 @@ class Move(NamedTuple):
     """Move a run from one of `origins` to `status`, whoever holds it.
 
     The epoch goes up, so that a former holder is refused. `supersedes` are the seqs of events
-    that stop counting; `seq`, if given, is how long the history must be.
+    that stop counting; `seq`, if given, is how long the history must be. A run that is closed by it
+    loses its heartbeats.
     """
 
     ns: str
@@ -100,6 +103,20 @@ class Move(NamedTuple):
     seq: int | None = None
     supersedes: tuple[int, ...] = ()
     reopens: bool = False
+
+
+class Annotate(NamedTuple):
+    """Keep what the steps and the body of a held run say, beside its history.
+
+    Guard: the run is running under `epoch`. `moves_on` says that a heartbeat brings news, so that
+    the run is no longer suspected of killing its workers.
+    """
+
+    ns: str
+    run: str
+    epoch: int
+    annotations: Annotations
+    moves_on: bool = False
 
 
 class Renew(NamedTuple):
@@ -132,7 +149,7 @@ class Prune(NamedTuple):
     limit: int
 
 
-Write = Create | Import | Advance | Put | Move | Renew | Reap | Retire | Prune
+Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune
 
 
 class Claim(NamedTuple):

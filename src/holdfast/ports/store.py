@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
@@ -44,7 +45,9 @@ class Store(Protocol):
         ...
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
-        """Return the run, its living events with a seq above `after`, and its unread messages."""
+        """Return the run, its living events with a seq above `after`, its unread messages, and the
+        last heartbeats of its open steps.
+        """
         ...
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
@@ -57,6 +60,10 @@ class Store(Protocol):
 
     async def export(self, ns: str, run: str) -> Export | None:
         """Return everything of a run, superseded events and read messages too."""
+        ...
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log, oldest first; none if there is no such run."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:

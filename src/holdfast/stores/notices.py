@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Advance, Create, Move, Notice, Outcome, Put, Reap, Write
+from holdfast.model.writes import Advance, Annotate, Create, Move, Notice, Outcome, Put, Reap, Write
 
 
 def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Notice]:
@@ -34,6 +34,8 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
             closing = write.event if write.status in CLOSED else None
             seq = outcome.run.seq if outcome.run else 0
             return Notice(write.ns, write.run, "moved", closing, seq)
+        case Annotate():
+            return Notice(write.ns, write.run, "events")
         case Reap():
             return Notice(what="ready") if outcome.total else None
         case _:

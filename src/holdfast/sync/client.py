@@ -12,6 +12,7 @@ from holdfast.app import App
 from holdfast.client import Client, Listing, RunHandle
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.run import Loaded, Run
@@ -136,6 +137,22 @@ class SyncRunHandle(Generic[R_co]):
     def events(self, *, after: int = 0) -> Iterator[Event]:
         """Yield the run's events with a seq above `after` as they come, until it is closed."""
         return self._portal.iterate("events", self._inside.events(after=after))
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return the last heartbeat of each step that is not answered yet. Raises `RunNotFound`."""
+        return self._portal.call("progress", self._inside.progress())
+
+    def logs(
+        self, *, step: str = "", attempt: int = 0, after: int = 0, follow: bool = False
+    ) -> Iterator[LogLine]:
+        """Yield the lines that steps and the body left in the run's log, oldest first.
+
+        `step` is a key or the name of a step, `after` the `at` of a line. With `follow`, lines are
+        yielded as they come until the run is closed. Raises `RunNotFound`.
+        """
+        return self._portal.iterate(
+            "logs", self._inside.logs(step=step, attempt=attempt, after=after, follow=follow)
+        )
 
     @overload
     def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
@@ -42,6 +43,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "find": ("before", "after", "away"),
     "labels": ("before", "after", "away"),
     "export": ("before", "after", "away"),
+    "logs": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -139,6 +141,10 @@ class CrashStore:
     async def export(self, ns: str, run: str) -> Export | None:
         """Read all of a run."""
         return await self._call("export", lambda: self._inner.export(ns, run), run)
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Read log lines."""
+        return await self._call("logs", lambda: self._inner.logs(wanted), wanted.run)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

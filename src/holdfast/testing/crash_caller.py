@@ -15,7 +15,7 @@ from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, Stor
 from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import digest
-from holdfast.model.commands import CancelRun, ImportRun, PauseRun
+from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Journal, Sent, Started
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, RunStatus
@@ -124,6 +124,21 @@ class Caller:
             row = await self.row(run)
             if row.generation == 1 and row.status in ("failed", "blocked"):
                 raise  # it was not our own first try, of unknown outcome, that moved it
+
+    async def forget(self, run: str) -> None:
+        """Delete the run, which must be closed, and all the others that closed by then."""
+        engine = self._client.engine
+        closed_at = (await self.row(run)).closed_at or 0
+        await self._surely(lambda: engine.do(PruneRuns(engine.ns, closed_at + 1)))
+        self._told.starts = [start for start in self._told.starts if start.run != run]
+
+    async def logged(self, run: str) -> list[str]:
+        """Return the messages of the run's log."""
+
+        async def read() -> list[str]:
+            return [line.message async for line in self._client.get(run).logs()]
+
+        return await self._surely(read)
 
     async def row(self, run: str) -> Run:
         """Return the run's row."""

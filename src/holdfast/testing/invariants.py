@@ -11,6 +11,7 @@ I5  every start, signal and cancel that a caller was told is stored is there
 I6  messages: accepted = read + waiting, each read once, in the order of acceptance
 I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
+I9  only open runs have heartbeats, and only of steps that are not answered; log lines have a run
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def check(dump: Dump) -> list[Violation]:
         kept = Kept(run, dump.events.get(key, ()), dump.inbox.get(key, ()))
         for invariant, rule in RULES.items():
             found += [Violation(invariant, _named(key), text) for text in rule(kept)]
+        found += [Violation("I9", _named(key), text) for text in _heartbeats(kept, dump)]
         found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
     return found + list(_unkept_promises(dump))
 
@@ -90,6 +92,8 @@ def _strays(dump: Dump) -> Iterator[Violation]:
         for key in kept.keys() - rows_of.keys():
             if kept[key]:
                 yield Violation("I1", _named(key), f"there are {what} and no run")
+    for key in (dump.progress.keys() | dump.logs.keys()) - rows_of.keys():
+        yield Violation("I9", _named(key), "there are heartbeats or log lines and no run")
 
 
 def _numbers(kept: Kept) -> Iterator[str]:
@@ -198,6 +202,18 @@ def _bucket(kept: Kept, dump: Dump) -> Iterator[str]:
             f"{run.owner}, wake_at {run.wake_at}, unread {run.inbox_seq - run.inbox_read}, "
             f"cancel {run.cancel}"
         )
+
+
+def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
+    beats = dump.progress.get((kept.run.ns, kept.run.id), ())
+    if beats and kept.run.status in CLOSED:
+        yield f"it is {kept.run.status} and has heartbeats of {_some([b.key for b in beats])}"
+    answered = {e.key for e in kept.living if e.kind in ("step.completed", "step.failed")}
+    for beat in beats:
+        if beat.key in answered:
+            yield f"{beat.key} is answered and has a heartbeat"
+        if beat.epoch > kept.run.epoch:
+            yield f"the heartbeat of {beat.key} has epoch {beat.epoch} of {kept.run.epoch}"
 
 
 def _unkept_promises(dump: Dump) -> Iterator[Violation]:

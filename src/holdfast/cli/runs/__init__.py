@@ -15,6 +15,7 @@ VERBS = "holdfast.cli.runs.verbs"
         "list": ("holdfast.cli.runs.list", "List runs, newest first."),
         "show": ("holdfast.cli.runs.show", "Show a run and every event of it."),
         "watch": ("holdfast.cli.runs.watch", "Follow a run until it ends."),
+        "logs": ("holdfast.cli.runs.logs", "Print what a run's steps and body have logged."),
         "why": ("holdfast.cli.runs.why", "Say why a run is where it is, and what to type next."),
         "result": ("holdfast.cli.runs.result", "Print what a run returned."),
         "export": ("holdfast.cli.runs.files:export_run", "Print everything of a run as JSON."),

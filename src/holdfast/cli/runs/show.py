@@ -13,11 +13,12 @@ from holdfast.cli.documents import (
     compact,
     event_document,
     fields_of,
+    progress_document,
     run_document,
     say_json,
 )
 from holdfast.cli.door import Door, found
-from holdfast.cli.drawing import header, next_commands, told
+from holdfast.cli.drawing import header, next_commands, said, told
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
@@ -55,7 +56,9 @@ def command(door: Door, run: str, chosen: str | None) -> None:
     loaded, labels, now = door.enter(read)
     if chosen:
         history = [event_document(event) for event in loaded.events]
-        say_json(choosing.only({**run_document(loaded.run, labels), "history": history}, names))
+        progress = [progress_document(beat) for beat in loaded.progress]
+        document = {**run_document(loaded.run, labels), "progress": progress, "history": history}
+        say_json(choosing.only(document, names))
     elif STDOUT.is_person:
         _say(loaded, labels, now)
     else:
@@ -101,6 +104,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     if loaded.mail:
         names = ", ".join(clean(message.name or message.kind) for message in loaded.mail)
         facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
+    facts += [("progress", said(beat, now)) for beat in loaded.progress]
     if events and events[0].kind == "run.started":
         facts.append(("input", clean(compact(events[0].payload))))
     if events and events[-1].kind == "run.completed":

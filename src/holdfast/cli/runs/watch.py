@@ -92,6 +92,7 @@ class _View:
     def __init__(self, loaded: Loaded) -> None:
         self.run = loaded.run
         self.events = list(loaded.events)
+        self.progress = loaded.progress
 
     async def read(self, engine: LocalEngine) -> None:
         """Take in each event as it comes, and the row beside it, until the run is closed."""
@@ -101,26 +102,29 @@ class _View:
         try:
             async for event in engine.events(self.run.id, self._last):
                 self.events.append(event)
-            self.run = (await engine.load(self.run.id, 1 << 62)).run
+            self._take(await engine.load(self.run.id, 1 << 62))
         finally:
             watching.cancel()
+
+    def _take(self, loaded: Loaded) -> None:
+        self.run, self.progress = loaded.run, loaded.progress
 
     @property
     def _last(self) -> int:
         return self.events[-1].seq if self.events else 0
 
     async def _watch_row(self, engine: LocalEngine) -> None:
-        """Parking changes the row and leaves no event, so the row is read as well."""
+        """Parking and heartbeats leave no event, so the row is read as well."""
         import asyncio
 
         while self.run.status not in CLOSED:
-            self.run = (await engine.load(self.run.id, 1 << 62)).run
+            self._take(await engine.load(self.run.id, 1 << 62))
             await asyncio.sleep(5 * FRAMES)
 
     def picture(self, now: int) -> Any:
         """Return the frame of this moment."""
         from rich.text import Text
 
-        text = Text.from_ansi("\n".join(frame(self.run, self.events, now)))
+        text = Text.from_ansi("\n".join(frame(self.run, self.events, now, self.progress)))
         text.no_wrap, text.overflow = True, "crop"
         return text

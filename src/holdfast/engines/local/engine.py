@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from holdfast.engines.local.hub import POLL, Hub
 from holdfast.errors import RunNotFound
 from holdfast.kernel import dispatch
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
@@ -145,4 +146,23 @@ class LocalEngine:
                 after = event.seq
                 yield event
             if loaded.run.status in CLOSED and after >= loaded.run.seq:
+                return
+
+    async def logs(self, wanted: LogFilter, *, follow: bool = False) -> AsyncIterator[LogLine]:
+        """Yield lines of a run's log, oldest first; `follow` it until the run is closed.
+
+        Raises `RunNotFound`.
+        """
+        while True:
+            with self._hub.watch(wanted.run) as change:
+                row = (await self.load(wanted.run, 1 << 62)).run
+                lines = await self.store.logs(wanted)
+                is_over = not follow or row.status in CLOSED
+                if not lines and not is_over:
+                    await change()
+            for line in lines:
+                yield line
+            if lines:
+                wanted = wanted._replace(after=lines[-1].at)
+            elif is_over:
                 return

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from threading import Event
 
 from holdfast.errors import NotInStep
+from holdfast.model.annotations import LogLine
 
 
 class Attempt:
@@ -18,6 +19,16 @@ class Attempt:
         self.key, self.number = key, number
         self.stopped: Event | None = None
 
+    def beat(self, details: bytes | None) -> None:
+        """Say that this attempt is alive, and how far it is."""
+
+    def say(self, line: LogLine) -> None:
+        """Leave a line in the run's log."""
+
+    def earlier(self) -> bytes | None:
+        """Return the details that an earlier attempt left."""
+        return None
+
 
 CURRENT: ContextVar[Attempt] = ContextVar("holdfast_attempt")
 
@@ -27,22 +38,23 @@ def idempotency_key() -> str:
 
     Pass it to systems that refuse to do the same thing twice.
     """
-    attempt = _current("hf.idempotency_key()")
+    attempt = running("hf.idempotency_key()")
     return f"{attempt.ns}/{attempt.run}/{attempt.generation}/{attempt.key}"
 
 
 def attempt() -> int:
     """Return which attempt of the step this is, counted from 1."""
-    return _current("hf.attempt()").number
+    return running("hf.attempt()").number
 
 
 def cancelled() -> bool:
     """Tell a sync step whether its result is no longer wanted; an async one is cancelled."""
-    stopped = _current("hf.cancelled()").stopped
+    stopped = running("hf.cancelled()").stopped
     return stopped is not None and stopped.is_set()
 
 
-def _current(call: str) -> Attempt:
+def running(call: str) -> Attempt:
+    """Return the attempt whose code calls `call`. Raises `NotInStep`."""
     found = CURRENT.get(None)
     if found is None:
         raise NotInStep(call=call)

@@ -110,6 +110,7 @@ class Step(Generic[P, R]):
         retry: Retry | Keep = KEEP,
         timeout: Duration | Keep | None = KEEP,
         total_timeout: Duration | Keep | None = KEEP,
+        heartbeat_timeout: Duration | Keep | None = KEEP,
     ) -> Self:
         """Return this step with other settings, for one call: `charge.options(timeout=5)(order)`.
 
@@ -117,7 +118,11 @@ class Step(Generic[P, R]):
         """
         changed = copy.copy(self)
         changed.settings = settings_of(
-            retry=retry, timeout=timeout, total_timeout=total_timeout, base=self.settings
+            retry=retry,
+            timeout=timeout,
+            total_timeout=total_timeout,
+            heartbeat_timeout=heartbeat_timeout,
+            base=self.settings,
         )
         return changed
 
@@ -194,6 +199,7 @@ def settings_of(
     retry: Retry | Keep = KEEP,
     timeout: Duration | Keep | None = KEEP,
     total_timeout: Duration | Keep | None = KEEP,
+    heartbeat_timeout: Duration | Keep | None = KEEP,
     base: StepOptions = DEFAULTS,
 ) -> StepOptions:
     """Return `base` with the given settings in its place. Raises on what is no setting."""
@@ -205,6 +211,7 @@ def settings_of(
         retry=base.retry if isinstance(retry, Keep) else retry,
         timeout=_limit(timeout, base.timeout, "timeout"),
         total_timeout=_limit(total_timeout, base.total_timeout, "total_timeout"),
+        heartbeat_timeout=_limit(heartbeat_timeout, base.heartbeat_timeout, "heartbeat_timeout"),
     )
 
 

@@ -58,7 +58,7 @@ def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
     """Return what tells an attempt, when it begins, how long it may take; None for no limit."""
     options = _options(ask)
     timeout, total = options.timeout, options.total_timeout
-    if timeout is None and total is None:
+    if timeout is None and total is None and options.heartbeat_timeout is None:
         return None
 
     def limit() -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
 from holdfast.hosts.worker import attempts, length, replay
 from holdfast.hosts.worker.attempts import Retrying
+from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import dispatch
@@ -39,8 +40,8 @@ class Session:
     __slots__ = (
         "_born", "_call", "_failures", "_long_at", "_look", "_mail", "_mail_came", "_must_read",
         "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_wake",
-        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "paused", "run",
-        "running", "seq", "state",
+        "_worker", "cancelled_at", "draining", "inbox_seq", "last_at", "machine", "notebook",
+        "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -69,12 +70,14 @@ class Session:
         self._born: Event | None = None
         self._shown: tuple[StepRun, ...] = ()
         self._superseded: tuple[tuple[int, ...], int] = ((), 0)
+        self.notebook: Notebook | None = None
 
     # --- what others tell it
 
     def take_over(self, run: Run) -> None:
         """Go on with a run that was parked here, under its new epoch."""
-        self.must_reread(run.seq != self.seq)
+        # Another holder in between may have left heartbeats, even if it left no event.
+        self.must_reread(run.seq != self.seq or run.epoch != self.run.epoch + 1)
         self._resumes = True
         self.run, self.state, self.inbox_seq = run, "held", run.inbox_seq
         self._mail_came = run.has_mail
@@ -105,6 +108,11 @@ class Session:
         """Record in the next turn that this attempt has been running for a while."""
         self._shown = (*self._shown, step)
         self.poke()
+
+    def notes(self) -> Notebook:
+        """Return where things that are said go; most runs say nothing and have none."""
+        self.notebook = self.notebook or Notebook(self, self._worker.scribe)
+        return self.notebook
 
     def poke(self) -> None:
         """Have `drive` look again."""
@@ -188,6 +196,8 @@ class Session:
         machine = self.machine
         if machine.warnings:
             self._log_warnings()
+        if machine.lines:
+            self.notes().hear(machine.lines.take())
         if machine.is_stuck():
             raise BodyStuck(source=machine.source())
         turn = machine.take_turn()
@@ -272,6 +282,8 @@ class Session:
 
     async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
         command = draft.command(self._worker.id, self.inbox_seq)
+        if self.notebook is not None:
+            command = await self.notebook.onto(command, turn.dropped)
         try:
             (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as error:
@@ -298,6 +310,8 @@ class Session:
         """Do what had to wait for the commit."""
         self.last_at = draft.at
         self._superseded = ((), 0)
+        if self.notebook is not None:
+            self.notebook.kept()
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
@@ -321,6 +335,8 @@ class Session:
     def _throw_away(self, results: list[Result]) -> None:
         """Forget the turn: the machine has seen what was not stored."""
         self._results = results + self._results
+        if self.notebook is not None:
+            self.notebook.forget_turn()
         self.must_reread()
 
     # --- reading
@@ -335,6 +351,8 @@ class Session:
         self._new_machine()
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
+        if loaded.progress or self.notebook is not None:
+            self.notes().know(loaded.progress)
         if born is None:
             self._mail, self._mail_came = loaded.mail, False
         try:
@@ -374,6 +392,8 @@ class Session:
     def _replay(self, events: tuple[Event, ...]) -> None:
         machine = self.machine
         left_out = machine.feed_all(events, self.run.generation)
+        if machine.lines:
+            self.notes().begin(machine.lines.take(), events[0].at)
         folded = replay.fold(events, self.run.generation)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
@@ -422,6 +442,7 @@ class Session:
             ask = ask._replace(asked_at=self._reopened_at)
         limit = attempts.limit_of(ask, self._stamp)
         started = StepRun(run, ask, number, limit, self.settle, self.show)
+        started.session = self
         self.running[ask.key] = started
         self._worker.steps.start(started)
 

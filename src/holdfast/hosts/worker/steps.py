@@ -11,13 +11,18 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.hosts.worker.threads import Threads
+from holdfast.hosts.worker.voice import Silence, Voice
+from holdfast.model.annotations import LogLine
 from holdfast.model.asks import StepAsk
 from holdfast.model.run import Run
+
+if TYPE_CHECKING:
+    from holdfast.hosts.worker.session import Session
 
 
 class Result(NamedTuple):
@@ -48,7 +53,9 @@ Limit = Callable[[], int]
 class StepRun(Attempt):
     """One attempt under way, or waiting for a slot."""
 
-    __slots__ = ("ask", "began", "end", "is_shown", "limit", "settle", "show", "task")
+    __slots__ = (
+        "ask", "began", "end", "is_shown", "limit", "session", "settle", "show", "task", "voice",
+    )  # fmt: skip
 
     def __init__(
         self, run: Run, ask: StepAsk, number: int, limit: Limit | None, settle: Settle, show: Show
@@ -58,6 +65,8 @@ class StepRun(Attempt):
         self.stopped = None
         self.ask, self.limit = ask, limit
         self.settle, self.show = settle, show
+        self.session: Session | None = None
+        self.voice: Voice | None = None
         self.task: asyncio.Task[None] | None = None
         self.end: Callable[[StepRun], None] | None = None
         self.began = 0.0
@@ -72,6 +81,27 @@ class StepRun(Attempt):
             self.task.cancel()
             if not self.began and self.end is not None:
                 self.end(self)  # its code will never run, not even a `finally`
+
+    def beat(self, details: bytes | None) -> None:
+        """Say that this attempt is alive, and how far it is."""
+        self.speak().beat(details)
+
+    def say(self, line: LogLine) -> None:
+        """Leave a line in the run's log."""
+        self.speak().say(line)
+
+    def earlier(self) -> bytes | None:
+        """Return the details that an earlier attempt left."""
+        beat = self.speak().earlier
+        return None if beat is None else beat.details
+
+    def speak(self) -> Voice:
+        """Return the voice of this attempt; most never need one."""
+        if self.voice is None:
+            assert self.task is not None  # noqa: S101 - its code runs
+            assert self.session is not None  # noqa: S101 - it was set before the start
+            self.voice = Voice(self, self.session, self.task.get_loop())
+        return self.voice
 
 
 class Steps:
@@ -224,24 +254,32 @@ async def _within(
 ) -> Any:
     seconds = limit / 1e6
     timeout = asyncio.timeout(seconds)
+    silence: Silence | None = None
     try:
         if not limit:
-            raise _timed_out(run, seconds)  # before it begins
+            raise _timed_out(run, "had no time left to begin")
         async with timeout:
+            silence = _silence_of(run, timeout)
             return await call(*args, **kwargs)
     except TimeoutError as error:
         if not timeout.expired():
             raise  # the step's own
-        raise _timed_out(run, seconds) from error
+        message = f"took longer than {seconds:g} s"
+        if silence is not None and silence.is_over:
+            message = f"sent no heartbeat for {silence.seconds:g} s"
+        raise _timed_out(run, message) from error
+    finally:
+        if silence is not None:
+            silence.stop()
 
 
-def _timed_out(run: StepRun, seconds: float) -> StepTimedOut:
-    return StepTimedOut(
-        step=run.ask.key,
-        type="StepTimedOut",
-        message=f"took longer than {seconds:g} s" if seconds else "had no time left to begin",
-        attempts=run.number,
-    )
+def _silence_of(run: StepRun, timeout: asyncio.Timeout) -> Silence | None:
+    limit: int | None = (run.ask.options or run.ask.step.settings).heartbeat_timeout
+    return None if limit is None else Silence(run.speak(), timeout, limit / 1e6)
+
+
+def _timed_out(run: StepRun, message: str) -> StepTimedOut:
+    return StepTimedOut(step=run.ask.key, type="StepTimedOut", message=message, attempts=run.number)
 
 
 def _nobody(result: Result) -> None:

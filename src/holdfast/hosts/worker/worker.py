@@ -15,9 +15,11 @@ from typing import Self, cast
 
 from holdfast.app import App
 from holdfast.errors import HoldfastError, ReplayMismatch, StoreError
+from holdfast.fronts.function.logs import capture
 from holdfast.hosts.worker import guard
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
+from holdfast.hosts.worker.notebook import Scribe
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
 from holdfast.hosts.worker.watch import Watch
@@ -60,6 +62,7 @@ class Worker:
         self.settings = settings or Settings()
         self.chance = chance
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
+        self.scribe = Scribe(store, self.settings.flush)
         self.sessions: dict[str, Session] = {}
         self.refusals = 0
         self._parked: dict[str, Session] = {}
@@ -84,6 +87,7 @@ class Worker:
         if self.settings.guard != "off":
             guard.install()
         self._unlisten = self.store.listen(self._hear, worker=self.id)
+        self._uncapture = capture(self.app.logs)
         if self._watch is not None:
             self._watch.aim()
         # The watch is started by the lease's thread: the first run need not wait for two.
@@ -132,12 +136,14 @@ class Worker:
         while self._parked:
             self._evict()
         await self.steps.stop()
+        await self.scribe.stop()
         await self._lease.stop()
         if self._watch is not None:
             self._watch.stop()
         if self._linting is not None:
             self._linting.cancel()
         self._unlisten()
+        self._uncapture()
         try:
             await self.store.write([dispatch.decide(RetireWorker(self.id))])
         except StoreError as error:
@@ -234,7 +240,8 @@ class Worker:
             session.take_over(run)
         else:
             session = Session(self, run)
-            if first is not None:
+            # Whoever held it before may have left heartbeats: then all of it is read.
+            if first is not None and run.epoch == 1:
                 session.adopt(first)
         self._hold(session)
 

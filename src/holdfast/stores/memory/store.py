@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
 
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
@@ -91,14 +92,16 @@ class MemoryStore:
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
-        """Return the run with its living events and unread messages."""
+        """Return the run with its living events, unread messages and heartbeats."""
         await asyncio.sleep(0)
         row = self._tables.runs.get((ns, run))
         if row is None:
             return None
         events = self._tables.events[ns, run][after:]
         mail = [m for m in self._tables.inbox[ns, run].values() if m.n > row.inbox_read]
-        return Loaded(row, tuple(e for e in events if e.superseded_by is None), tuple(mail))
+        living = tuple(e for e in events if e.superseded_by is None)
+        beats = self._tables.progress.get((ns, run), {})
+        return Loaded(row, living, tuple(mail), tuple(beats[step] for step in sorted(beats)))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
@@ -114,6 +117,12 @@ class MemoryStore:
             last = (page.before_at, page.before_id)
             rows = [run for run in rows if (run.created_at, run.id) < last]
         return rows[: page.limit]
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log, oldest first."""
+        await asyncio.sleep(0)
+        lines = self._tables.logs.get((wanted.ns, wanted.run), {})
+        return [line for _, line in sorted(lines.items()) if wanted.fits(line)][: wanted.limit]
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit."""
@@ -146,6 +155,16 @@ class MemoryStore:
             inbox={key: tuple(inbox.values()) for key, inbox in tables.inbox.items()},
             workers=dict(tables.workers),
             labels=dict(tables.labels),
+            progress={
+                key: tuple(beat for _, beat in sorted(beats.items()))
+                for key, beats in tables.progress.items()
+                if beats
+            },
+            logs={
+                key: tuple(line for _, line in sorted(lines.items()))
+                for key, lines in tables.logs.items()
+                if lines
+            },
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:

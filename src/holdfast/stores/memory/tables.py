@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from holdfast.errors import StoreError
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
@@ -22,6 +23,8 @@ class Tables:
         self.inbox: dict[RunKey, dict[str, Message]] = {}
         self.labels: dict[RunKey, Labels] = {}
         self.workers: dict[str, int] = {}
+        self.progress: dict[RunKey, dict[str, Progress]] = {}
+        self.logs: dict[RunKey, dict[int, LogLine]] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -50,9 +53,12 @@ class Tables:
         """Delete a run and everything of it."""
         run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
         labels = self.labels.pop(key, None)
+        lines = self.logs.pop(key, {})
+        self.drop_progress(key)
 
         def restore() -> None:
             self.runs[key], self.events[key], self.inbox[key] = run, events, inbox
+            self.logs[key] = lines
             if labels is not None:
                 self.labels[key] = labels
 
@@ -93,6 +99,30 @@ class Tables:
             self._undo.append(lambda: inbox.pop(message.id))
         else:
             self._undo.append(lambda: inbox.__setitem__(message.id, before))
+
+    def put_progress(self, key: RunKey, beat: Progress) -> None:
+        """Keep the last heartbeat of a step."""
+        beats = self.progress.setdefault(key, {})
+        before = beats.get(beat.key)
+        beats[beat.key] = beat
+        if before is None:
+            self._undo.append(lambda: beats.pop(beat.key))
+        else:
+            self._undo.append(lambda: beats.__setitem__(beat.key, before))
+
+    def drop_progress(self, key: RunKey, *steps: str) -> None:
+        """Forget the heartbeats of these steps, or of all."""
+        before = self.progress.get(key, {})
+        gone = steps or tuple(before)
+        self.progress[key] = {step: beat for step, beat in before.items() if step not in gone}
+        self._undo.append(lambda: self.progress.__setitem__(key, before))
+
+    def add_line(self, key: RunKey, line: LogLine) -> None:
+        """Add a line to a run's log, unless it is there."""
+        lines = self.logs.setdefault(key, {})
+        if line.at not in lines:
+            lines[line.at] = line
+            self._undo.append(lambda: lines.pop(line.at))
 
     def put_worker(self, worker: str, lease_until: int) -> None:
         """Begin or extend a lease; a renewal that comes late never shortens it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.model.annotations import Annotations
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
+    Annotate,
     Create,
     Import,
     Move,
@@ -20,7 +22,7 @@ from holdfast.model.writes import (
     Retire,
     Write,
 )
-from holdfast.stores.memory.tables import Tables
+from holdfast.stores.memory.tables import RunKey, Tables
 
 
 def apply(tables: Tables, write: Write, now: int) -> Outcome:
@@ -83,6 +85,8 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
         tables.add_event(key, event)
     for seq in write.supersedes:
         tables.supersede(key, seq, write.superseded_by)
+    if write.annotations is not None:
+        _add(tables, key, write.annotations)
     return Outcome(True, None, changed.inbox_seq, changed.cancel)
 
 
@@ -144,7 +148,29 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
     tables.add_event(key, event)
     for seq in write.supersedes:
         tables.supersede(key, seq, changed.seq)
+    if write.status in CLOSED:
+        tables.drop_progress(key)
     return Outcome(True, changed)
+
+
+def _annotate(tables: Tables, write: Annotate, now: int) -> Outcome:
+    key = (write.ns, write.run)
+    run = tables.runs.get(key)
+    if run is None or run.status != "running" or run.epoch != write.epoch:
+        return Outcome(False)
+    _add(tables, key, write.annotations)
+    if write.moves_on:
+        tables.put_run(run._replace(strikes=0))
+    return Outcome(True)
+
+
+def _add(tables: Tables, key: RunKey, said: Annotations) -> None:
+    for line in said.lines:
+        tables.add_line(key, line)
+    for beat in said.progress:
+        tables.put_progress(key, beat)
+    if said.forgets:
+        tables.drop_progress(key, *said.forgets)
 
 
 def _renew(tables: Tables, write: Renew, now: int) -> Outcome:
@@ -190,6 +216,7 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Advance: _advance,
     Put: _put,
     Move: _move,
+    Annotate: _annotate,
     Renew: _renew,
     Reap: _reap,
     Retire: _retire,

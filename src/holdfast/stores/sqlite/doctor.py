@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.labels import labels_of
@@ -32,11 +33,20 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         tags: dict[RunKey, list[Any]] = {}
         for ns, run, *row in connection.execute(SQL.dump_tags):
             tags.setdefault((ns, run), []).append(row)
+        beats: dict[RunKey, list[Progress]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_progress):
+            beats.setdefault((ns, run), []).append(Progress._make(row))
+        lines: dict[RunKey, list[LogLine]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_lines):
+            lines.setdefault((ns, run), []).append(LogLine._make(row))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
-    labels = {key: labels_of(rows) for key, rows in tags.items()}
-    return Dump(now, runs, _frozen(events), _frozen(inbox), workers, labels=labels)
+    return Dump(
+        now, runs, _frozen(events), _frozen(inbox), workers,
+        labels={key: labels_of(rows) for key, rows in tags.items()},
+        progress=_frozen(beats), logs=_frozen(lines),
+    )  # fmt: skip
 
 
 def buckets(connection: sqlite3.Connection, now: int) -> dict[RunKey, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.writes import Claim, Filter, Page
+from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.statements import queries
 
@@ -69,7 +70,7 @@ def first_event(connection: sqlite3.Connection, run: Run) -> Event:
 
 
 def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loaded | None:
-    """Return the run with its living events and unread messages, as of one moment."""
+    """Return the run, its living events, unread messages and heartbeats, as of one moment."""
     connection.execute("BEGIN")
     try:
         row = connection.execute(SQL.run, (ns, run)).fetchone()
@@ -82,9 +83,10 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         mail: Sequence[tuple[object, ...]] = ()
         if found.has_mail:
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
+        beats = said.progress(connection, ns, run) if found.closed_at is None else ()
     finally:
         connection.execute("COMMIT")
-    return Loaded(found, tuple(map(_new_event, events)), tuple(map(Message._make, mail)))
+    return Loaded(found, tuple(map(_new_event, events)), tuple(map(Message._make, mail)), beats)
 
 
 def find(connection: sqlite3.Connection, filter: Filter, page: Page) -> list[Run]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -33,7 +34,7 @@ from holdfast.model.writes import (
 )
 from holdfast.ports.store import Hear
 from holdfast.stores.notices import notices_of
-from holdfast.stores.sqlite import doctor, reader
+from holdfast.stores.sqlite import doctor, reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.statements import queries
@@ -139,6 +140,10 @@ class SqliteStore:
     async def export(self, ns: str, run: str) -> Export | None:
         """Return everything of a run, superseded events too, as of one moment."""
         return await self._search(lambda reads: reader.export(reads, ns, run))
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log, oldest first."""
+        return await self._search(lambda reads: said.lines(reads, wanted))
 
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""

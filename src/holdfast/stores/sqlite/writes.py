@@ -13,6 +13,7 @@ from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
+    Annotate,
     Claim,
     Create,
     Import,
@@ -25,10 +26,15 @@ from holdfast.model.writes import (
     Retire,
     Write,
 )
+from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 CLOSED_JSON = json.dumps(sorted(CLOSED))
+OF_A_RUN = (
+    SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress, SQL.delete_lines,
+    SQL.delete_run,
+)  # fmt: skip
 
 
 def apply(connection: Connection, write: Write, now: int) -> Outcome:
@@ -105,6 +111,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     _add_events(connection, write)
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
+    if write.annotations is not None:
+        said.add(connection, ns, run, write.annotations)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     return Outcome(True, None, inbox_seq, cancel)
 
@@ -118,7 +126,7 @@ def _add_events(connection: Connection, write: Advance) -> None:
 
 
 def settles(write: Advance) -> bool:
-    """Tell whether more is changed or guarded than the history: status, inbox, fired timers."""
+    """Tell whether more is written or guarded than the history: status, inbox, timers, logs."""
     return (
         write.status != "running"
         or not write.events
@@ -127,6 +135,7 @@ def settles(write: Advance) -> bool:
         or write.not_before > 0
         or write.takes_cancel
         or write.supersedes != ()
+        or write.annotations is not None
     )
 
 
@@ -219,6 +228,8 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
     connection.execute(SQL.add_event, event_row(ns, run, numbered))
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, changed.seq)
+    if write.status in CLOSED:
+        connection.execute(SQL.delete_progress, (ns, run))
     return Outcome(True, changed)
 
 
@@ -260,7 +271,7 @@ def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
 def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
     old = connection.execute(SQL.prunable_runs, (write.ns, write.before, write.limit)).fetchall()
     for (run,) in old:
-        for statement in (SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_run):
+        for statement in OF_A_RUN:
             connection.execute(statement, (write.ns, run))
     return Outcome(True, total=len(old))
 
@@ -271,6 +282,7 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Advance: _advance,
     Put: _put,
     Move: _move,
+    Annotate: said.annotate,
     Renew: _renew,
     Reap: _reap,
     Retire: _retire,

@@ -11,8 +11,8 @@ from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "leases", "queries", "labels",
-    "filters", "exports", "moves", "retries", "retention", "isolation", "notices", "durability",
-    "sharing",
+    "filters", "exports", "moves", "retries", "retention", "annotations", "isolation", "notices",
+    "durability", "sharing",
 )  # fmt: skip
 
 
