@@ -25,6 +25,16 @@ async def greet(name: str) -> str:
     return f"hello {name}"
 
 
+@app.step
+async def chats() -> None:
+    hf.log.info("it talks")
+
+
+@app.workflow
+async def talks() -> None:
+    await chats()
+
+
 @app.workflow
 async def waits() -> str:
     return await hf.wait_for(go)
@@ -95,6 +105,16 @@ def use_history(client: hf.SyncClient) -> None:
     run = client.start(greet.bind("ada"))
     run.result()
     assert [event.kind for event in run.history().events] == ["run.started", "run.completed"]
+
+
+def use_progress(client: hf.SyncClient) -> None:
+    assert client.start(waits.bind()).progress() == ()
+
+
+def use_logs(client: hf.SyncClient) -> None:
+    run = client.start(talks.bind())
+    assert [line.message for line in run.logs(follow=True)] == ["it talks"]
+    assert [line.message for line in run.logs(step="chats")] == ["it talks"]
 
 
 def use_events(client: hf.SyncClient) -> None:
@@ -168,6 +188,8 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.RunHandle, "describe"): use_describe,
     (hf.RunHandle, "labels"): use_labels,
     (hf.RunHandle, "history"): use_history,
+    (hf.RunHandle, "progress"): use_progress,
+    (hf.RunHandle, "logs"): use_logs,
     (hf.RunHandle, "events"): use_events,
     (hf.RunHandle, "signal"): use_signal,
     (hf.RunHandle, "cancel"): use_cancel,
@@ -300,12 +322,12 @@ async def waits() -> str:
 
 client = app.open_sync("sqlite:///script.db")
 run = client.start(waits.bind(), id="w")
-print("ready", flush=True)
-if "{mode}" == "wait":
-    try:
+try:
+    print("ready", flush=True)
+    if "{mode}" == "wait":
         run.result()
-    except KeyboardInterrupt:
-        print("interrupted", run.describe().workflow, flush=True)
+except KeyboardInterrupt:
+    print("interrupted", run.describe().workflow, flush=True)
 """
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.client import Client
@@ -62,19 +63,14 @@ class Caller:
         ns = self._client.engine.ns
         self._told.starts.append(Started(ns, id, bound.workflow.name, digest(bound.input)))
 
-    async def tags(self, run: str) -> tuple[str, ...]:
-        """Return the tags of a run."""
-        return (await self._surely(self._client.get(run).labels)).tags
-
-    async def copy(self, run: str, id: str) -> None:
-        """Export a run and import it under another id, once."""
+    async def copy(self, run: str, id: str) -> tuple[str, ...]:
+        """Export a run and import it under another id, once; return the copy's tags."""
         engine = self._client.engine
         export = await self._surely(lambda: engine.export(run))
         command = ImportRun(engine.ns, id, export, engine.store.now())
-        try:
+        with suppress(RunConflict):
             await self._surely(lambda: engine.do(command))
-        except RunConflict:
-            return
+        return (await self._surely(self._client.get(id).labels)).tags
 
     async def signal(self, run: str, signal: Signal[Any], value: Any, id: str) -> None:
         """Send a signal once."""
