@@ -69,8 +69,9 @@ class Client:
         """
         if not isinstance(bound, Bound):
             raise not_bound(bound)
-        now = self.engine.store.now()
         workflow = bound.workflow
+        shape = workflow.shape  # before the clock is read: the first time takes a while
+        now = self.engine.store.now()
         command = StartRun(
             ns=self.engine.ns,
             id=new_id(now) if id is None else checked_id(id),
@@ -79,7 +80,7 @@ class Client:
             input=bound.input,
             input_digest=digest(bound.input),
             at=now,
-            shape=workflow.shape,
+            shape=shape,
         )
         is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
         run = await self.engine.start(command, is_known=is_known)

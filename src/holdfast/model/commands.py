@@ -25,6 +25,8 @@ class StartRun(NamedTuple):
     owner: str | None = None
     shape: bytes | None = None
     """What the code looked like that started it: kept as the digest of the first event."""
+    defines: bool = False
+    """Whether to keep that shape among the definitions, too."""
 
 
 class SignalRun(NamedTuple):

@@ -16,6 +16,15 @@ from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
 
+class Define(NamedTuple):
+    """Keep the shape of a workflow's code, or note that it was seen again."""
+
+    ns: str
+    workflow: str
+    version: str
+    shape: bytes
+
+
 class Create(NamedTuple):
     """Insert a run and its first event, unless the id is taken.
 
@@ -30,6 +39,8 @@ class Create(NamedTuple):
     event: Event
     wake_at: int
     owner: str | None = None
+    defines: Define | None = None
+    """The shape of the code that started it, kept with it; nothing is kept of a start refused."""
 
 
 class Advance(NamedTuple):
@@ -120,15 +131,6 @@ class Prune(NamedTuple):
     ns: str
     before: int
     limit: int
-
-
-class Define(NamedTuple):
-    """Keep the shape of a workflow's code, or note that it was seen again."""
-
-    ns: str
-    workflow: str
-    version: str
-    shape: bytes
 
 
 Write = Create | Advance | Put | Move | Renew | Reap | Retire | Prune | Define

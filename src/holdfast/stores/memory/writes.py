@@ -43,6 +43,8 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     )  # fmt: skip
     tables.put_run(run)
     tables.add_event(key, write.event)
+    if write.defines is not None:
+        _define(tables, write.defines, now)
     return Outcome(True, run)
 
 

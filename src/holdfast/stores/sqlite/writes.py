@@ -59,6 +59,8 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
     connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
+    if write.defines is not None:
+        _define(connection, write.defines, now)
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
