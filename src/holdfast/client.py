@@ -91,8 +91,9 @@ class Client:
         """
         if not isinstance(bound, Bound):
             raise not_bound(bound)
-        now = self.engine.store.now()
         workflow = bound.workflow
+        shape = workflow.shape  # before the clock is read: the first time takes a while
+        now = self.engine.store.now()
         command = StartRun(
             ns=self.engine.ns,
             id=new_id(now) if id is None else checked_id(id),
@@ -102,7 +103,7 @@ class Client:
             input_digest=digest(bound.input),
             at=now,
             labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
-            shape=workflow.shape,
+            shape=shape,
             timeout=_timeout(workflow, timeout),
         )
         is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow

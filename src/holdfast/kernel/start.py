@@ -6,7 +6,7 @@ from holdfast.errors import RunConflict, StoreError
 from holdfast.model.commands import StartRun
 from holdfast.model.events import Event
 from holdfast.model.run import Run
-from holdfast.model.writes import Create, Outcome
+from holdfast.model.writes import Create, Define, Outcome
 
 
 def decide(command: StartRun) -> Create:
@@ -26,7 +26,12 @@ def decide(command: StartRun) -> Create:
         owner=command.owner,
         labels=command.labels,
         deadline=None if command.timeout is None else command.at + command.timeout,
+        defines=_definition(command) if command.defines else None,
     )
+
+
+def _definition(command: StartRun) -> Define:
+    return Define(command.ns, command.workflow, command.version, command.shape or b"")
 
 
 def read(command: StartRun, outcome: Outcome) -> Run:

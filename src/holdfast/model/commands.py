@@ -31,6 +31,8 @@ class StartRun(NamedTuple):
     """What the code looked like that started it: kept as the digest of the first event."""
     timeout: int | None = None
     """How long the run may take, from `at`."""
+    defines: bool = False
+    """Whether to keep that shape among the definitions, too."""
 
 
 class ImportRun(NamedTuple):

@@ -20,6 +20,15 @@ from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
 
+class Define(NamedTuple):
+    """Keep the shape of a workflow's code, or note that it was seen again."""
+
+    ns: str
+    workflow: str
+    version: str
+    shape: bytes
+
+
 class Create(NamedTuple):
     """Insert a run and its first event, unless the id is taken.
 
@@ -36,6 +45,8 @@ class Create(NamedTuple):
     owner: str | None = None
     labels: Labels = NO_LABELS
     deadline: int | None = None
+    defines: Define | None = None
+    """The shape of the code that started it, kept with it; nothing is kept of a start refused."""
 
 
 class Import(NamedTuple):
@@ -157,15 +168,6 @@ class Prune(NamedTuple):
     before: int
     limit: int
     every: int = 0
-
-
-class Define(NamedTuple):
-    """Keep the shape of a workflow's code, or note that it was seen again."""
-
-    ns: str
-    workflow: str
-    version: str
-    shape: bytes
 
 
 Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define

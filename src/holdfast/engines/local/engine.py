@@ -9,7 +9,7 @@ from holdfast.engines.local.hub import POLL, Hub
 from holdfast.errors import RunNotFound
 from holdfast.kernel import dispatch
 from holdfast.model.annotations import LogFilter, LogLine
-from holdfast.model.commands import Command, DefineWorkflow, RenewLease, RetryRun, StartRun
+from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -66,7 +66,7 @@ class LocalEngine:
     ) -> None:
         self.store, self.ns, self.host = store, ns, host
         self._hub = Hub(store, ns, poll)
-        self._defined: set[DefineWorkflow] = set()
+        self._defined: set[tuple[str, str, bytes | None]] = set()
 
     def open(self) -> None:
         """Be ready to hear of closings; a client without a worker listens when it first waits."""
@@ -88,29 +88,21 @@ class LocalEngine:
         owner = host.offer() if host is not None and is_known else None
         if command.wake_at > command.at:
             owner = None
-        command = command._replace(owner=owner)
-        shape = command.shape or b""
-        definition = DefineWorkflow(command.ns, command.workflow, command.version, shape)
+        # The first start of a definition in this process keeps its shape, in the same commit.
+        definition = (command.workflow, command.version, command.shape)
+        command = command._replace(owner=owner, defines=definition not in self._defined)
         commands: list[Command] = [command]
         if host is not None and owner is not None and not host.lease.is_fresh:
             commands.insert(0, host.lease.command)
-        if definition not in self._defined:
-            # The first start of a definition in this process keeps its shape, in the same commit.
-            commands.insert(0, definition)
-        return await self._start(commands, command)
-
-    async def _start(self, commands: list[Command], command: StartRun) -> Run:
-        """Carry out the start, which comes last, with what must be stored before it."""
         writes = [dispatch.decide(each) for each in commands]
         outcomes = await self.store.write(writes)
-        for each in commands[:-1]:
-            if isinstance(each, DefineWorkflow):
-                self._defined.add(each)
-            elif self.host is not None:
-                self.host.lease.note()
+        if host is not None and len(commands) > 1:
+            host.lease.note()
         run: Run = dispatch.read(command, outcomes[-1])
-        if self.host is not None and command.owner is not None and outcomes[-1].applied:
-            self.host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
+        if outcomes[-1].applied:
+            self._defined.add(definition)
+            if host is not None and owner is not None:
+                host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
         return run
 
     async def retry(self, run: str, at: int, reason: str = "") -> Run:

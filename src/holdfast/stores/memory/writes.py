@@ -48,6 +48,8 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     tables.put_run(run)
     tables.add_event(key, write.event)
     tables.put_labels(key, write.labels)
+    if write.defines is not None:
+        _define(tables, write.defines, now)
     return Outcome(True, run)
 
 

@@ -72,6 +72,8 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
     if write.labels is not NO_LABELS:
         _add_labels(connection, write.ns, write.id, write.labels)
+    if write.defines is not None:
+        _define(connection, write.defines, now)
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,

@@ -72,6 +72,17 @@ async def test_a_shape_is_kept_once_with_when_it_was_seen(harness: Harness) -> N
         )
 
 
+async def test_a_start_keeps_its_shape_only_if_the_run_is_new(harness: Harness) -> None:
+    await harness.start("r", shape=b"a", defines=True)
+    kept = await definitions(harness)
+    harness.clock.advance()
+    await harness.start("r", shape=b"a", defines=True)
+    await harness.start("r", shape=b"b", defines=True)
+    await harness.start("other", shape=b"b")
+    assert await definitions(harness) == kept
+    assert kept is None or [each.shape for each in kept] == [b"a"]
+
+
 async def test_a_retry_tells_its_reason(harness: Harness) -> None:
     await harness.in_status("blocked")
     await harness.retry(reason="mended")
