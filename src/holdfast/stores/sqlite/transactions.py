@@ -230,7 +230,10 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _full(error: BaseException) -> StoreFull:
-    full = StoreFull(f"Nothing was written, there is no room: {error}. Make room on the disk.")
+    full = StoreFull(
+        f"Nothing was written, the database has no room: {error}. Make room on the disk, or raise "
+        f"its quota; workers go on by themselves."
+    )
     full.__cause__ = error
     return full
 
