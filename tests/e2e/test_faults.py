@@ -156,6 +156,7 @@ async def main():
     store = SqliteStore(sys.argv[1])
     print("ready", flush=True)
     await store.open()
+    print("open", flush=True)
     await store.close()
 asyncio.run(main())
 """
@@ -199,8 +200,9 @@ async def test_kill_9_while_migrating_leaves_a_whole_file(
         process.stdout.readline()
         began = time.monotonic()
         if kill == 0:
-            process.wait()  # the first is left alone, to know how long it takes
+            process.stdout.readline()  # the first is left alone, to know how long it takes
             took = time.monotonic() - began
+            process.wait()
         else:
             time.sleep(chance.uniform(0, took))
             process.kill()
