@@ -52,6 +52,7 @@ LATE = (
     "importlib.metadata", "pydantic.type_adapter", "holdfast.hosts.worker.worker",
     "holdfast.compose", "holdfast.client", "holdfast.engines.local", "holdfast.stores.memory",
     "holdfast.machine.values.core", "holdfast.machine.values.describe",
+    "holdfast.fronts.function.shape",
 )  # fmt: skip
 for late in LATE:
     importlib.import_module(late)

@@ -21,8 +21,8 @@ async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
     yard: Yard, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async with app.open(yard.url, worker=False) as client:
-        run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
         with yard.worker(**LEASE) as sleeper, yard.worker(**LEASE) as other:
+            run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
             until(lambda: is_stopped(sleeper) or is_stopped(other), "the freeze")
             if is_stopped(other):
                 sleeper, other = other, sleeper
@@ -45,8 +45,8 @@ async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
 @pytest.mark.timeout(90)
 async def test_a_woken_worker_goes_on_with_other_work(yard: Yard, tmp_path: Path) -> None:
     async with app.open(yard.url, worker=False) as client:
-        run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
         with yard.worker(**LEASE) as sleeper:
+            run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
             until(lambda: is_stopped(sleeper), "the freeze")
             async with app.open(yard.url, settings=SETTINGS):
                 os.environ["HOLDFAST_TEST_JOURNAL"] = str(yard.journal)

@@ -83,6 +83,13 @@ def use_list(client: hf.SyncClient) -> None:
     assert [run.id for run in (*page.runs, *rest.runs)] == ["r2", "r1", "r0"]
 
 
+def use_prune(client: hf.SyncClient) -> None:
+    client.start(greet.bind("ada"), id="a").result()
+    client.start(waits.bind(), id="b")
+    assert client.prune(older_than=0) == 1
+    assert [run.id for run in client.list().runs] == ["b"]
+
+
 def use_client_labels(client: hf.SyncClient) -> None:
     client.start(greet.bind("ada"), id="a", tags=["vip"])
     assert client.labels("a", "b") == {"a": hf.Labels(("vip",))}
@@ -183,6 +190,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "get"): use_get,
     (hf.Client, "list"): use_list,
+    (hf.Client, "prune"): use_prune,
     (hf.Client, "labels"): use_client_labels,
     (hf.RunHandle, "result"): use_result,
     (hf.RunHandle, "describe"): use_describe,

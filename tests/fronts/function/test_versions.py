@@ -65,8 +65,9 @@ def test_a_name_and_version_are_taken_once() -> None:
         app.step(name="order")(body)
 
 
-async def same(n: int) -> int:  # with a comment
-    return   n + 1  # fmt: skip
+async def same(n: int) -> int:
+    # A line of its own.
+    return n + 1
 
 
 def shape(function: Callable[..., Any], **options: Any) -> bytes:
@@ -129,15 +130,15 @@ def test_the_shape_changes_with_the_code_its_helpers_its_steps_and_its_types() -
     assert {len(each) for each in shapes.values()} == {8}
 
 
-def test_comments_and_layout_do_not_count() -> None:
-    with_comments = shape(same)
+def test_indentation_and_blank_lines_do_not_count() -> None:
+    here = shape(same)
     scope: dict[str, Any] = {"__name__": __name__}
-    code = "async def same(n: int) -> int:\n\n    return n + 1\n"
+    code = "async def same(n: int) -> int:\n\n  # A line of its own.\n\n  return n + 1\n"
     exec(compile(code, "<plain>", "exec"), scope)
     import linecache
 
     linecache.cache["<plain>"] = (len(code), None, code.splitlines(True), "<plain>")
-    assert shape(scope["same"]) == with_comments
+    assert shape(scope["same"]) == here
 
 
 def test_code_without_a_source_has_a_shape() -> None:

@@ -47,7 +47,7 @@ COLUMNS = (
 @options.with_door
 def command(door: Door, run: str, chosen: str | None) -> None:
     """Show a run and every event of it."""
-    names = choosing.fields_of(chosen, (*RUN_FIELDS, "history"))
+    names = choosing.fields_of(chosen, (*RUN_FIELDS, "progress", "history"))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))

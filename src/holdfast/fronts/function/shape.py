@@ -2,24 +2,18 @@
 
 They are made of what a run depends on and can be seen without running it: the schemas of input and
 result, the text of the body and of the helpers of its module, and the names of the steps these
-call. Comments and layout do not count. The same code has the same shape on every Python.
+call. Indentation and blank lines do not count. The same code has the same shape on every Python.
 """
 
 from __future__ import annotations
 
-import inspect
-import io
-import tokenize
+import linecache
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
 from holdfast.fronts.function.step import Step
 from holdfast.machine.values import Signature, digest
-
-_LAYOUT = frozenset(
-    {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-)
 
 
 def shape_of(function: Any, signature: Signature, version: str) -> bytes:
@@ -64,10 +58,15 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 
 def _text(function: FunctionType) -> str:
-    """Return the source without comments and layout, or the names in it if there is none."""
-    try:
-        lines = inspect.getsource(function)
-        tokens = tokenize.generate_tokens(io.StringIO(inspect.cleandoc(lines)).readline)
-        return "".join(token.string for token in tokens if token.type not in _LAYOUT)
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
-        return " ".join(_names(function.__code__))
+    """Return the source, line by line, or the names in it if there is none."""
+    code = function.__code__
+    # Not by `inspect` and `tokenize`, which take milliseconds: the first start waits for this.
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    own = lines[code.co_firstlineno - 1 : _last_line(code)]
+    return "\n".join(filter(None, map(str.strip, own))) or " ".join(_names(code))
+
+
+def _last_line(code: CodeType) -> int:
+    ends = [end for _, end, _, _ in code.co_positions() if end is not None]
+    ends += [_last_line(part) for part in code.co_consts if isinstance(part, CodeType)]
+    return max(ends, default=0)

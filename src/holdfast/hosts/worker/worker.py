@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from socket import gethostname
 from types import TracebackType
 from typing import Any, Self, cast
@@ -49,6 +49,9 @@ PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
 
 
+SOON = 0.1
+"""Seconds that chores wait, so that the first runs have the interpreter for themselves."""
+
 LINT_AFTER = 1.0
 """Seconds after its start when a worker looks through the source of its workflows."""
 
@@ -84,7 +87,7 @@ class Worker:
         self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
-        self._mending: asyncio.Task[None] | None = None
+        self._chores: set[asyncio.Task[None]] = set()
         self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
         self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
@@ -108,6 +111,7 @@ class Worker:
             # Not at once: the first runs need the interpreter more.
             self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         self._claiming = asyncio.create_task(self._claim_for_life())
+        self._beside(self._mend())
         return self
 
     async def __aexit__(
@@ -129,9 +133,9 @@ class Worker:
         self._poked.set()
         if self._claiming is not None:
             await asyncio.gather(self._claiming, return_exceptions=True)
-        if self._mending is not None:
-            self._mending.cancel()
-            await asyncio.gather(self._mending, return_exceptions=True)
+        for task in self._chores:
+            task.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         for session in tuple(self.sessions.values()):
             session.drain()
         await self._drained(self.settings.drain)
@@ -203,9 +207,6 @@ class Worker:
                     self.health.works()
                 wait = await self._claim(eager=poked)
                 delay = PATIENCE[0]
-                if self._mending is None:
-                    mender = Mender(self.app, self.store)
-                    self._mending = asyncio.create_task(mender.mend_for_life())
             except StoreError as error:
                 self.health.failed(error)
                 wait, delay = delay, min(delay * 2, PATIENCE[1])
@@ -237,7 +238,7 @@ class Worker:
         taken = len(claimed.runs)
         if claimed.dead:
             taken += await self._reap(claim, claimed)
-        await self._define(claimed.runs)
+        self._define_later({self.workflow_of(run) for run in claimed.runs})
         await self._retention.tend(idle=not taken)
         return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
 
@@ -258,16 +259,22 @@ class Worker:
         await self._convict(again)
         return len(again.runs)
 
-    async def _define(self, runs: Sequence[Run]) -> None:
-        """Keep the shapes of workflows that this process claims for the first time."""
-        workflows = {self.workflow_of(run) for run in runs} - self._defined
-        if not workflows:
-            return
-        await asyncio.sleep(0)  # the runs begin first: a shape is read from the source
+    def _define_later(self, workflows: set[Workflow[..., Any]]) -> None:
+        """Have the shapes kept of workflows that this process claims for the first time."""
+        if not workflows <= self._defined:
+            new = workflows - self._defined
+            self._defined |= new
+            self._beside(self._define(new))
+
+    async def _define(self, workflows: set[Workflow[..., Any]]) -> None:
+        await asyncio.sleep(SOON)  # the runs begin first: a shape is read from the source
         listed = sorted((each.name, each.version, each.shape) for each in workflows)
         commands = [DefineWorkflow(self.app.namespace, *each) for each in listed]
-        await self.store.write([dispatch.decide(command) for command in commands])
-        self._defined |= workflows
+        try:
+            await self.store.write([dispatch.decide(command) for command in commands])
+        except StoreError as error:
+            log.warning("the shapes of workflows could not be kept: %s", error)
+            self._defined -= workflows
 
     async def _convict(self, claimed: Claimed) -> None:
         """Set apart what has killed too many workers in a row."""
@@ -280,6 +287,16 @@ class Worker:
             with contextlib.suppress(HoldfastError):  # somebody was faster, or kinder
                 dispatch.read(command, outcome)
                 log.warning("run %s is quarantined: %s", run.id, command.reason)
+
+    async def _mend(self) -> None:
+        await asyncio.sleep(SOON)
+        await Mender(self.app, self.store).mend_for_life()
+
+    def _beside(self, chore: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the runs, until the worker stops."""
+        task = asyncio.create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
 
     def _take_all(self, claimed: Claimed) -> None:
         for worker, count in claimed.reaped:
