@@ -1,12 +1,14 @@
 """What the machine's tests share: a fake step, and a driver that feeds and keeps a history."""
 
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import StepFailed
 from holdfast.machine.machine import Machine, current
 from holdfast.machine.paranoid import check_replay, twin_of
+from holdfast.machine.spin import Sorter
 from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, Turn
 from holdfast.model.events import Event, Failure
@@ -133,3 +135,9 @@ def replay(driver: Driver) -> Machine:
 
 def numbered(events: list[Event]) -> list[Event]:
     return [event._replace(seq=seq) for seq, event in zip(itertools.count(1), events)]
+
+
+def hooks_of_host() -> tuple[Any, Any]:
+    """Return the hooks for asynchronous generators that the host of machines has set."""
+    first, last = sys.get_asyncgen_hooks()
+    return (first.outer if isinstance(first, Sorter) else first), last

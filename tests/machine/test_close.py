@@ -18,7 +18,7 @@ from holdfast.machine.machine import Machine, current
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Signature
 from holdfast.model.events import Event
-from tests.machine.driver import Driver, Step, work
+from tests.machine.driver import Driver, Step, hooks_of_host, work
 
 go = Signal("go", int)
 refunds: list[str] = []
@@ -321,7 +321,7 @@ def test_a_body_cannot_close_or_feed_its_own_machine() -> None:
 
 
 async def test_closing_leaves_the_host_as_it_was() -> None:
-    loop, hooks = asyncio.get_running_loop(), sys.get_asyncgen_hooks()
+    loop, hooks = asyncio.get_running_loop(), hooks_of_host()
     waiting(stubborn).close()
     assert asyncio.get_running_loop() is loop
-    assert sys.get_asyncgen_hooks() == hooks
+    assert hooks_of_host() == hooks

@@ -18,7 +18,7 @@ from holdfast.machine import spin
 from holdfast.machine.machine import Machine, current
 from holdfast.machine.values import Signature
 from holdfast.model.events import Event
-from tests.machine.driver import Driver, work
+from tests.machine.driver import Driver, hooks_of_host, work
 
 THREAD = "Put it in a step: a step that is a plain `def` runs on a thread."
 STEP = "Put it in a step: @app.step on a function that does it, and await that."
@@ -82,14 +82,14 @@ async def test_a_machine_runs_inside_a_running_loop() -> None:
         async with asyncio.timeout(5):
             return sum(await asyncio.gather(work(1), work(2)))
 
-    host, task, hooks = asyncio.get_running_loop(), asyncio.current_task(), sys.get_asyncgen_hooks()
+    host, task, hooks = asyncio.get_running_loop(), asyncio.current_task(), hooks_of_host()
     driver = Driver(body)
     driver.finish()
     assert driver.result == 0
     assert current() is None
     assert asyncio.get_running_loop() is host
     assert asyncio.current_task() is task
-    assert sys.get_asyncgen_hooks() == hooks
+    assert hooks_of_host() == hooks
     await asyncio.sleep(0)
 
 
@@ -111,17 +111,78 @@ async def test_an_abandoned_generator_does_not_reach_the_hosts_loop() -> None:
     before = len(asyncio.all_tasks())
     gc.collect()
     await asyncio.sleep(0)
+    assert driver.waits == ["timer#1"]
+    driver.finish()
+    gc.collect()
+    await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == before
     assert driver.machine.warnings == [
-        "async generator rows was left half-way and its clean-up did not run. "
+        "async generator rows was left half-way, and its clean-up could ask for nothing. "
         "Wrap it in contextlib.aclosing(...)."
     ]
-    assert driver.waits == ["timer#1"]
     driver.machine.close()
 
 
+async def test_a_closed_machine_ends_its_generators_in_silence() -> None:
+    ended: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            ended.append("unwound")
+            await work()
+            ended.append("asked")
+
+    async def body() -> None:
+        async for _ in numbers():
+            await asyncio.sleep(1)
+
+    driver = Driver(body)
+    driver.machine.close()
+    assert (set(ended), driver.machine.warnings) == ({"unwound"}, [])  # its twin is closed too
+
+
+async def test_many_finished_generators_are_let_go() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    async def body() -> int:
+        total = 0
+        for _ in range(1_000):
+            async for n in numbers():
+                total += n
+        await asyncio.sleep(1)
+        return total
+
+    driver = Driver(body)
+    assert len(driver.machine.loop.generators) <= 64
+    driver.finish()
+    assert (driver.result, driver.machine.warnings) == (1_000, [])
+
+
+async def test_a_generator_of_the_host_is_finished_by_the_host() -> None:
+    async def body() -> None:
+        await asyncio.sleep(1)
+
+    Driver(body).finish()
+    closed = asyncio.Event()
+
+    async def hosted() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.set()
+
+    async for _ in hosted():
+        break
+    gc.collect()
+    await asyncio.wait_for(closed.wait(), 10)
+
+
 async def test_an_error_of_the_machinery_leaves_the_host_as_it_was() -> None:
-    host, hooks = asyncio.get_running_loop(), sys.get_asyncgen_hooks()
+    host, hooks = asyncio.get_running_loop(), hooks_of_host()
 
     async def body() -> None:
         await work()
@@ -130,7 +191,7 @@ async def test_an_error_of_the_machinery_leaves_the_host_as_it_was() -> None:
     with pytest.raises(ReplayMismatch):
         driver.machine.feed(Event("timer.fired", at=1, key="timer#9", seq=2))
     assert asyncio.get_running_loop() is host
-    assert sys.get_asyncgen_hooks() == hooks
+    assert hooks_of_host() == hooks
     driver.machine.close()
 
 

@@ -67,7 +67,9 @@ _OWN_ERRANDS = (
                      "traceback.py", "warnings.py", "weakref.py", "zoneinfo/")
     ),
 )  # fmt: skip
-_INSIDE = frozenset({Spinner.drain.__code__, tasks.unwind.__code__})
+_INSIDE = frozenset(
+    {Spinner.drain.__code__, tasks.unwind.__code__, tasks.unwind_generator.__code__}
+)
 _frame: Callable[[int], FrameType] = getattr(sys, "_getframe")  # noqa: B009 - CPython's own
 
 

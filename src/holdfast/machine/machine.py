@@ -35,7 +35,13 @@ from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.source import source_of
 from holdfast.machine.spin import running_loop
-from holdfast.machine.tasks import is_closed, retire, transparent, unfinished
+from holdfast.machine.tasks import (
+    is_closed,
+    retire,
+    transparent,
+    unfinished,
+    unwind_generator,
+)
 from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
@@ -448,11 +454,24 @@ class Machine:
         while loop.tasks:
             left, loop.tasks = loop.tasks, []
             retire([*unfinished(left)], cancel=cancel)
+        while loop.generators:
+            abandoned = [each for each in loop.generators if each.ag_frame is not None]
+            loop.generators = ()
+            for generator in reversed(abandoned):
+                if cancel:
+                    self._tell_abandoned(generator)
+                unwind_generator(generator)
         unstarted, self._unstarted = self._unstarted, {}
         open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
         for call in open_calls.values():
             call.close()
         self.unawaited += tuple(open_calls)
+
+    def _tell_abandoned(self, generator: Any) -> None:
+        self.warnings.append(
+            f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
+            f"ask for nothing. Wrap it in contextlib.aclosing(...)."
+        )
 
     def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
         return ReplayMismatch(

@@ -1,9 +1,9 @@
 """How a body is run: ready callbacks in the order asked for, until none is left.
 
-While it runs, the loop is the thread's running loop, and asynchronous generators are ours: one that
-the body abandons is dropped without running its clean-up, since the moment at which the garbage
-collector finds it is no function of the events. Both settings are put back in any case, so a
-machine may spin inside the callbacks of a host's own loop.
+While it runs, the loop is the thread's running loop, and asynchronous generators that begin are
+kept: one that the body abandons is ended with the body, when it can ask for nothing, since the
+moment at which the garbage collector finds it is no function of the events. The running loop is put
+back in any case, so a machine may spin inside the callbacks of a host's own loop.
 
 A *dead* loop belongs to a body that has ended or was closed. On it nothing can be asked for.
 """
@@ -31,6 +31,9 @@ _set_running: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_r
 
 SPIN_LIMIT = 5_000_000
 """Callbacks in one turn after which a body counts as endless."""
+
+GENERATORS = 64
+"""How many asynchronous generators a machine holds before it looks for finished ones."""
 
 REFUSALS = 1_000
 """How often a dead loop raises before it lets a body through to an endless wait."""
@@ -64,13 +67,14 @@ class Handle(asyncio.Handle):
 class Spinner(asyncio.AbstractEventLoop):
     """The half of the loop that a machine uses; `Loop` adds the half that asyncio uses."""
 
-    __slots__ = ("_ordinal", "_prune_at", "_refusals", "dead", "is_last", "machine", "main",
-                 "ready", "start", "tasks", "timers")  # fmt: skip
+    __slots__ = ("_ordinal", "_prune_at", "_refusals", "dead", "generators", "is_last", "machine",
+                 "main", "ready", "start", "tasks", "timers")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.main: Task | None = None
         self.tasks: list[Task] = []
+        self.generators: tuple[Any, ...] = ()
         self.timers = NO_TIMERS
         self.start = 0
         self.dead = False
@@ -85,15 +89,15 @@ class Spinner(asyncio.AbstractEventLoop):
         host = running_loop()
         if host is self:
             raise RuntimeError("a machine cannot be fed or closed by its own body")
-        outside = (host, sys.get_asyncgen_hooks(), _swap_current_task(host, None))
+        first = sys.get_asyncgen_hooks().firstiter
+        if type(first) is not Sorter:
+            sys.set_asyncgen_hooks(firstiter=Sorter(first))
         _set_running(self)
-        sys.set_asyncgen_hooks(None, _abandon)
-        return outside
+        return host, _swap_current_task(host, None)
 
     def leave(self, outside: Outside) -> None:
         """Put back what `enter` found."""
-        host, hooks, task = outside
-        sys.set_asyncgen_hooks(*hooks)
+        host, task = outside
         _set_running(host)
         _swap_current_task(host, task)
 
@@ -153,10 +157,16 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def forget(self) -> None:
         """Let go of everything, so that a closed machine is freed at once."""
-        self.main, self.tasks, self.ready = None, [], []
+        self.main, self.tasks, self.ready, self.generators = None, [], [], ()
         self.timers = NO_TIMERS
         if hasattr(self, "machine"):
             del self.machine
+
+    def keep(self, generator: Any) -> None:
+        """Hold on to an asynchronous generator: whoever frees it half-way runs its clean-up."""
+        if len(self.generators) >= GENERATORS:
+            self.generators = tuple(each for each in self.generators if each.ag_frame is not None)
+        self.generators = (*self.generators, generator)
 
     def next_ordinal(self) -> int:
         """Return a number no task has yet."""
@@ -164,15 +174,21 @@ class Spinner(asyncio.AbstractEventLoop):
         return self._ordinal
 
 
-def _abandon(generator: object) -> None:
-    """Drop an asynchronous generator that its body left half-way."""
-    loop = running_loop()
-    if isinstance(loop, Spinner) and not loop.dead:
-        name = getattr(generator, "__qualname__", "generator")
-        loop.machine.warnings.append(
-            f"async generator {name} was left half-way and its clean-up did not run. "
-            f"Wrap it in contextlib.aclosing(...)."
-        )
+class Sorter:
+    """Gives an asynchronous generator that begins to the machine whose body began it, or to the
+    host. It stays when the machine is left: to swap hooks at every turn would cost more."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, outer: Callable[[Any], object] | None) -> None:
+        self.outer = outer
+
+    def __call__(self, generator: Any) -> None:
+        loop = running_loop()
+        if isinstance(loop, Spinner):
+            loop.keep(generator)
+        elif self.outer is not None:
+            self.outer(generator)
 
 
 def _no_swap(loop: Any, task: Any) -> Any:

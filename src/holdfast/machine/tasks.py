@@ -207,6 +207,17 @@ def unwind(coro: Any, *, cancel: bool) -> None:
     _keep_for_ever(coro)
 
 
+def unwind_generator(generator: Any) -> None:
+    """Run an asynchronous generator to its end, as `unwind` does with a coroutine."""
+    closing = generator.aclose()
+    _quietly(closing.send, None)
+    for _ in range(CLOSE_ATTEMPTS):
+        if generator.ag_frame is None:
+            return
+        _quietly(closing.throw, GeneratorExit())
+    _keep_for_ever(generator)
+
+
 def _keep_for_ever(coro: Any) -> None:
     """Make sure that a coroutine which catches everything and awaits again is never freed.
 
