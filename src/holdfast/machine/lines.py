@@ -14,8 +14,12 @@ class Lines(list[LogLine]):
     the start is not, as long as nothing follows it: whoever starts a run does not run its body.
     """
 
-    unsaid = 0
-    is_quiet = False
+    __slots__ = ("is_quiet", "unsaid")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_quiet = False
+        self.unsaid = 0
 
     def say(self, line: LogLine) -> None:
         """Leave a line, unless the turn has left too many."""

@@ -82,6 +82,7 @@ def tell(workflows: Iterable[Workflow[..., Any]]) -> None:
             if (finding.file, finding.line) not in _told:
                 _told.add((finding.file, finding.line))
                 log.warning("%s", finding)
+    _functions.cache_clear()  # a worker lives long and does not look again
 
 
 def _lines(function: FunctionType) -> tuple[str, ...]:
