@@ -178,6 +178,20 @@ async def test_each_shape_tries_a_blocked_run_once(place: Place) -> None:
     assert blocked == shapes, "each was tried once, however often it was started"
 
 
+async def test_two_releases_side_by_side_do_not_pass_a_blocked_run_to_and_fro(place: Place) -> None:
+    """The one resumes it, the other takes it and blocks it again: once is enough."""
+    await begin(place, shop("charge"), "run")
+    here, elsewhere = shop("check"), shop("pack")
+    async with place.open(here) as client:
+        run = client.get("run")
+        await run.signal(go, 7)
+        await status_of(run, "blocked")
+        for _ in range(3):  # as one worker does each minute, or one after another once
+            await mending.Mender(elsewhere, client.engine.store).look()
+            await status_of(run, "blocked")
+        assert await marks(run) == ["run.blocked", "run.resumed", "run.blocked"]
+
+
 async def test_a_blocked_run_of_another_workflow_or_version_is_left_alone(place: Place) -> None:
     await begin(place, release(""), "run")
     async with place.open(release("1")) as client:

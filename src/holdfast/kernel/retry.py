@@ -14,7 +14,7 @@ import json
 
 from holdfast.kernel.refusal import illegal
 from holdfast.model.commands import RetryRun
-from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.events import CLASS_OF, Event, EventKind
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
@@ -30,12 +30,13 @@ def decide(command: RetryRun) -> Move:
     seq = max((event.seq for event in command.history), default=0)
     reopens = command.status in REOPENED
     payload = json.dumps({"reason": command.reason}).encode() if command.reason else None
+    kind: EventKind = "run.reopened" if reopens else "run.resumed"
     return Move(
         ns=command.ns,
         run=command.run,
         origins=(REOPENED if reopens else RESUMED),
         status="pending",
-        event=Event("run.reopened" if reopens else "run.resumed", command.at, payload=payload),
+        event=Event(kind, command.at, payload=payload, digest=command.shape),
         wake_at=command.at,
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),

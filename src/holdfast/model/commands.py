@@ -102,6 +102,8 @@ class RetryRun(NamedTuple):
     at: int
     reason: str = ""
     deadline: int | None = None
+    shape: bytes | None = None
+    """The shape of the code in whose name a blocked run tries again by itself."""
 
 
 class ClaimRuns(NamedTuple):

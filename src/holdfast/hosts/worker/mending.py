@@ -1,8 +1,8 @@
 """Blocked runs go on after the fix: a worker with other code lets them try again by itself.
 
 A block records the shape of the code it happened on. A worker whose code has another shape resumes
-the run; if that blocks it too, its shape stands in the history as well, and no worker with this
-shape resumes it again. So each code tries each blocked run once.
+the run, which records that shape too, and no worker with it resumes the run again: also not if one
+with other code was faster to take it. So each code tries each blocked run once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ log = logging.getLogger("holdfast.worker")
 EVERY = 60.0
 """Seconds between two looks: another worker, with other code, may block runs at any time."""
 PAGE = 100
+TRIED = ("run.blocked", "run.resumed")
+"""Events that tell, by their digest, which code a run was tried on."""
 
 
 class Mender:
@@ -61,11 +63,13 @@ class Mender:
         loaded = await self._store.load(run.ns, run.id)
         if loaded is None or loaded.run.status != "blocked":
             return
-        shapes = [event.digest for event in loaded.events if event.kind == "run.blocked"]
-        if workflow.shape in shapes:
+        shape = workflow.shape
+        if shape in [event.digest for event in loaded.events if event.kind in TRIED]:
             return
-        reason = f"a worker has code of shape {shown(workflow.shape)}"
-        command = RetryRun(run.ns, run.id, "blocked", loaded.events, self._store.now(), reason)
+        reason = f"a worker has code of shape {shown(shape)}"
+        command = RetryRun(
+            run.ns, run.id, "blocked", loaded.events, self._store.now(), reason, shape=shape
+        )
         (outcome,) = await self._store.write([dispatch.decide(command)])
         if outcome.applied:
             log.info("run %s is blocked no more: %s", run.id, reason)
