@@ -127,13 +127,20 @@ async def test_a_clock_that_jumps_an_hour_fires_nothing_early_and_loses_nothing(
 # --- a blocked loop
 
 
-@pytest.mark.timeout(90)
+BLOCKED = [
+    pytest.param(4.0, 0.8, id="4s"),
+    pytest.param(60.0, hf.Settings().lease, id="60s", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("seconds", "lease"), BLOCKED)
 async def test_a_step_that_blocks_the_loop_past_its_lease_loses_nothing(
-    yard: Yard, record_property: Record
+    yard: Yard, record_property: Record, seconds: float, lease: float
 ) -> None:
-    leased = {"lease": 0.8, "renew": 0.2, "poll": 0.05, "runs": 20}
+    leased = {"lease": lease, "renew": lease / 4, "poll": 0.05, "runs": 20}
     async with app.open(yard.url, worker=False) as client:
-        run = await client.start(blocking.bind(4.0), id="blocks")
+        run = await client.start(blocking.bind(seconds), id="blocks")
         others = [await client.start(order.bind(n), id=f"order-{n}") for n in range(20)]
         with yard.worker(**leased), yard.worker(**leased):
             pid = await run.result()
@@ -143,7 +150,8 @@ async def test_a_step_that_blocks_the_loop_past_its_lease_loses_nothing(
         row = await run.describe()
     assert [line.pid for line in yard.lines() if line.run == "blocks"] == [pid], "executed once"
     assert row.epoch == 1, "nobody took it over"
-    record_property("e2e", "blocked loop: 4 s with a lease of 0.8 s, executed once, not taken over")
+    told = f"{seconds:g} s with a lease of {lease:g} s, executed once, not taken over"
+    record_property("e2e", f"blocked loop: {told}")
     await yard.dump()
 
 

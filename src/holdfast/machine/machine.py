@@ -456,7 +456,7 @@ class Machine:
             retire([*unfinished(left)], cancel=cancel)
         while loop.generators:
             abandoned = [each for each in loop.generators if each.ag_frame is not None]
-            loop.generators = ()
+            loop.generators = None
             for generator in reversed(abandoned):
                 if cancel:
                     self._tell_abandoned(generator)

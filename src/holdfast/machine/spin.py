@@ -74,7 +74,7 @@ class Spinner(asyncio.AbstractEventLoop):
         self.machine = machine
         self.main: Task | None = None
         self.tasks: list[Task] = []
-        self.generators: tuple[Any, ...] = ()
+        self.generators: list[Any] | None = None
         self.timers = NO_TIMERS
         self.start = 0
         self.dead = False
@@ -157,16 +157,19 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def forget(self) -> None:
         """Let go of everything, so that a closed machine is freed at once."""
-        self.main, self.tasks, self.ready, self.generators = None, [], [], ()
+        self.main, self.tasks, self.ready, self.generators = None, [], [], None
         self.timers = NO_TIMERS
         if hasattr(self, "machine"):
             del self.machine
 
     def keep(self, generator: Any) -> None:
         """Hold on to an asynchronous generator: whoever frees it half-way runs its clean-up."""
-        if len(self.generators) >= GENERATORS:
-            self.generators = tuple(each for each in self.generators if each.ag_frame is not None)
-        self.generators = (*self.generators, generator)
+        if self.generators is None:
+            self.generators = []
+        count = len(self.generators)
+        if count >= GENERATORS and count & (count - 1) == 0:  # each time it has doubled
+            self.generators = [each for each in self.generators if each.ag_frame is not None]
+        self.generators.append(generator)
 
     def next_ordinal(self) -> int:
         """Return a number no task has yet."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sqlite3 import Connection
 
-from holdfast.model.writes import Advance, Notice, Outcome, Write
+from holdfast.model.writes import Advance, Outcome, Write
+from holdfast.stores.notices import notices_of
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.transactions import Job
 from holdfast.stores.sqlite.writes import event_row, settles
@@ -45,6 +46,5 @@ def write_together(connection: Connection, group: list[Job]) -> list[Job] | None
     )
     for job, turn in plain:
         job.result = [Outcome(True, None, turn.known_inbox or 0)]
-        seq = turn.seq + len(turn.events)
-        job.notices = [Notice(turn.ns, turn.run, "events", None, seq)]
+        job.notices = notices_of((turn,), job.result)
     return [job for job in group if job.turn is None]
