@@ -198,9 +198,9 @@ class InvalidDuration(HoldfastError):
     code = "HF115"
     hint = "Give seconds or a timedelta from 0 to 100 years."
 
-    def __init__(self, *, field: str, value: object) -> None:
-        self.field, self.value = field, value
-        super().__init__(f"{field}={value!r:.60} is no usable duration. {self.hint}")
+    def __init__(self, *, field: str, value: object, hint: str = hint) -> None:
+        self.field, self.value, self.hint = field, value, hint
+        super().__init__(f"{field}={repr(value)[:60]} is no usable duration. {hint}")
 
 
 class TooManyAsks(HoldfastError):

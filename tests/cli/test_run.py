@@ -1,6 +1,8 @@
 """`holdfast run`: finding the app, reading the input, starting the run."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,24 @@ class TestStart:
         assert text.startswith("○ pending  greet g1")
         assert "no worker is listening yet" in text
         assert "holdfast runs watch g1" in text
+
+    @pytest.mark.parametrize(
+        ("words", "lasts"),
+        [
+            ((), 30 * 86_400),
+            (("--timeout", "45s"), 45),
+            (("--timeout", "90m"), 90 * 60),
+            (("--timeout", "2w"), 14 * 86_400),
+            (("--timeout", "none"), None),
+        ],
+    )
+    def test_it_has_the_time_it_is_given(
+        self, typed: Type, url: str, words: tuple[str, ...], lasts: int | None
+    ) -> None:
+        assert typed("run", "waits_a_month", "--key", "m", *words, "--app", SAMPLE).exit_code == 0
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            [row] = connection.execute("SELECT deadline - created_at FROM runs")
+        assert row == (lasts and lasts * 1_000_000,)
 
     def test_an_unknown_workflow_is_exit_code_3(self, typed: Type) -> None:
         result = typed("run", "grete", "--app", SAMPLE)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     help="The input; name=value may be given several times.",
 )  # fmt: skip
 @click.option("--key", metavar="ID", help="The run's id: the same id and input find the same run.")
+@click.option(
+    "--timeout", metavar="TIME",
+    help="How long it may take: 3d, 12h, 90m, 45s, or none; without it, what the workflow says.",
+)  # fmt: skip
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
 @click.option(
     "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",
@@ -37,11 +41,10 @@ if TYPE_CHECKING:
 def command(
     workflow: str,
     given: tuple[str, ...],
-    key: str | None,
     waits: bool,
     app_name: str,
     url: str,
-    **labels: tuple[str, ...],
+    **told: Any,
 ) -> None:
     """Start a run of WORKFLOW. A worker carries it out: see `holdfast worker`.
 
@@ -49,7 +52,7 @@ def command(
     """
     import asyncio
 
-    from holdfast.cli.inputs import attributes_of, bound
+    from holdfast.cli.inputs import bound
     from holdfast.cli.loading import load_app
     from holdfast.errors import UnknownWorkflow
 
@@ -58,18 +61,30 @@ def command(
     if definition is None:
         raise UnknownWorkflow(name=workflow, known=tuple(sorted(app.workflows)))
     work = bound(definition, given)
-    attributes = attributes_of(labels["pairs"])
+    how = _how(**told)
 
     async def start() -> None:
         from holdfast.client import Client
 
         async with opened(Door(url, app.namespace), creates=True) as engine:
-            handle = await Client(app, engine).start(
-                work, id=key, tags=labels["tags"], attributes=attributes
-            )
+            handle = await Client(app, engine).start(work, **how)
             await (_wait(engine, handle) if waits else _say(engine, handle, app_name, url))
 
     asyncio.run(start())
+
+
+def _how(
+    *, key: str | None, timeout: str | None, tags: tuple[str, ...], pairs: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return what `Client.start` is told beside the work."""
+    from holdfast.cli.inputs import attributes_of
+    from holdfast.cli.words import SECOND, length
+
+    how: dict[str, Any] = {"id": key, "tags": tags, "attributes": attributes_of(pairs)}
+    if timeout is not None:
+        lasts = timeout != "none"
+        how["timeout"] = length(timeout, field="--timeout") / SECOND if lasts else None
+    return how
 
 
 async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) -> None:
