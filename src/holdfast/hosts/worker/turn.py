@@ -6,7 +6,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event, EventKind, Failure
-from holdfast.model.failures import encode_failure, failure_of
+from holdfast.model.failures import encode_failure, failure_of, in_a_line
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
@@ -16,9 +16,6 @@ CLOSES: dict[str, EventKind] = {
     "cancelled": "run.cancelled",
     "timed_out": "run.timed_out",
 }
-
-
-REASON_LIMIT = 200
 
 
 class Draft:
@@ -100,7 +97,7 @@ class Draft:
         payload = ended.payload
         if ended.failure is not None:
             payload = encode_failure(ended.failure)
-            self._reason = f"{ended.failure.type}: {ended.failure.message}"[:REASON_LIMIT]
+            self._reason = in_a_line(ended.failure.type, ended.failure.message)
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
