@@ -104,6 +104,12 @@ class TestStart:
 
 
 class TestApp:
+    @pytest.mark.parametrize("words", [("run", "waits"), ("worker",), ("check",)])
+    def test_who_names_none_is_told_how(self, typed: Type, words: tuple[str, ...]) -> None:
+        result = typed(*words)
+        assert result.exit_code == 2
+        assert "such as shop.py, here or once: export HOLDFAST_APP=shop.py" in result.stderr
+
     @pytest.mark.parametrize("name", [f"{SAMPLE}:app", "tests.cli.sample:app", "tests.cli.sample"])
     def test_it_may_be_a_module_or_a_file(self, typed: Type, name: str) -> None:
         assert typed("run", "waits", "--key", "w", "--app", name).stdout == "w\n"

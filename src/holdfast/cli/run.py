@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import completing
 from holdfast.cli.door import Door, opened
-from holdfast.cli.options import with_url
+from holdfast.cli.options import APP, AppName, with_url
 from holdfast.cli.terminal import STDERR, STDOUT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--wait", "waits", is_flag=True, help="Follow the run and print its result.")
 @click.option(
-    "--app", "app_name", envvar="HOLDFAST_APP", required=True, metavar="APP",
+    "--app", "app_name", envvar=APP, required=True, type=AppName(), metavar="APP",
     help="module:app or path/file.py (or HOLDFAST_APP).",
 )  # fmt: skip
 @with_url
@@ -68,7 +68,8 @@ def command(
 
         async with opened(Door(url, app.namespace), creates=True) as engine:
             handle = await Client(app, engine).start(work, **how)
-            await (_wait(engine, handle) if waits else _say(engine, handle, app_name, url))
+            tell = _wait if waits else _say
+            await tell(engine, handle, f"holdfast worker {app_name} --store {url}")
 
     asyncio.run(start())
 
@@ -87,7 +88,7 @@ def _how(
     return how
 
 
-async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) -> None:
+async def _say(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None:
     if not STDOUT.is_person:
         STDOUT.say(handle.id)
         return
@@ -97,16 +98,16 @@ async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) 
     STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
     commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
     if not _has_worker(engine):
-        commands.insert(0, (f"holdfast worker {app} --store {url}", "no worker is listening yet"))
+        commands.insert(0, (worker, "no worker is listening yet"))
     STDOUT.next_commands(commands)
 
 
-async def _wait(engine: LocalEngine, handle: RunHandle[Any]) -> None:
+async def _wait(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None:
     from holdfast.cli.runs.result import say_result
     from holdfast.cli.waiting import closing
 
     if not _has_worker(engine):
-        STDERR.say("no worker is listening on this store yet; start one: holdfast worker APP")
+        STDERR.say(f"no worker is listening on this store yet; start one: {worker}")
     if STDOUT.is_person:
         from holdfast.cli.runs.watch import live
 
