@@ -212,6 +212,8 @@ DEFINITIONS = [
     Case("retry policy", "half an attempt", lambda: RETRY(max_attempts=2.5), B, ("2.5",)),
     Case("retry policy", "text", lambda: RETRY(max_attempts="5"), B, ("max_attempts", "'5'")),
     Case("retry policy", "negative wait", lambda: RETRY(initial=-1), D, ("Retry.initial=-1",)),
+    Case("retry policy", "first wait above the cap", lambda: RETRY(initial=3_600), B,
+         ("Retry.initial is 3600, above Retry.cap, 100.0", "raise it too")),
     Case("retry policy", "endless cap", lambda: RETRY(cap=math.inf), D, ("Retry.cap=inf",)),
     Case("retry policy", "factor", lambda: RETRY(factor=math.nan), B, ("factor is nan",)),
     Case("retry policy", "no classes", lambda: RETRY(retry_on=(5,)), B, ("retry_on", "tuple")),

@@ -29,8 +29,12 @@ class Retry:
     give_up_on: ErrorTypes = ()
 
     def __post_init__(self) -> None:
-        microseconds(self.initial, field="Retry.initial")
-        microseconds(self.cap, field="Retry.cap")
+        initial = microseconds(self.initial, field="Retry.initial")
+        if initial > microseconds(self.cap, field="Retry.cap"):
+            raise BadDefinition(
+                what=f"Retry.initial is {self.initial!s:.60}, above Retry.cap, {self.cap!s:.60}",
+                hint="No wait is longer than `cap`: raise it too.",
+            )
         if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise BadDefinition(
                 what=f"Retry.max_attempts is {self.max_attempts!r}",
