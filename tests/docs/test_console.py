@@ -64,14 +64,17 @@ class Printed(NamedTuple):
     code: int
 
 
-def session(commands: list[Typed], folder: Path) -> list[Printed]:
-    """Type the commands into one shell, and return what came of each."""
+def session(
+    commands: list[Typed], folder: Path, bin: Path = Path(sys.executable).parent
+) -> list[Printed]:
+    """Type the commands into one shell, with the programs of `bin`; return what came of each."""
     script = "".join(
         f"printf '%s\\n' '{MARK}'\n{each.command}\nprintf '%s%s\\n' '{CODE}' $?\n"
         for each in commands
     )
-    plain = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{plain.get('PATH', '')}"
+    ours = ("HOLDFAST_", "PYTHONPATH")
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    path = f"{bin}{os.pathsep}{plain.get('PATH', '')}"
     env = {**plain, "PATH": path, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "100"}
     leave = "trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT\n"
     with subprocess.Popen(
