@@ -100,9 +100,13 @@ async def test_an_idle_worker_writes_nothing(app: hf.App, tmp_path: Any) -> None
             return await claim(*args)
 
         cast("Any", store).claim = counted
-        before = store.transactions
-        await until(lambda: polls >= 20)
-        assert store.transactions == before
+        written: list[int] = []
+        while 0 not in written:
+            assert len(written) < 3, f"it goes on writing: {written}"
+            # What was on its way when the last run was parked, such as a renewal, may come yet.
+            before, polls = store.transactions, 0
+            await until(lambda: polls >= 20)
+            written.append(store.transactions - before)
 
 
 async def test_an_unregistered_workflow_stays_pending_with_a_warning(
