@@ -17,7 +17,8 @@ class Retry:
     """How often and how fast a failed step is tried again.
 
     The n-th wait is `initial * factor ** (n - 1)`, at most `cap`, times a jitter drawn uniformly
-    from 0.5 to 1; `initial` may not be above `cap`. `retry_on` limits retries to these errors; `give_up_on` ends them at once.
+    from 0.5 to 1; `initial` may not be above `cap`. `retry_on` limits retries to these errors;
+    `give_up_on` ends them at once.
     """
 
     max_attempts: int = 5
