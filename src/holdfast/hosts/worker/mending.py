@@ -36,14 +36,14 @@ class Mender:
         self.judged: dict[str, int] = {}
         """The runs found blocked by the last look, and how long the history of each was then."""
 
-    async def mend_for_life(self) -> None:
-        """Look now, and then every minute."""
+    async def mend_for_life(self, every: float) -> None:
+        """Look now, and then every so many seconds."""
         while True:
             try:
                 await self.look()
             except StoreError as error:
                 log.warning("cannot look for blocked runs: %s", error)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(every)
 
     async def look(self) -> None:
         """Resume every blocked run that the code here has not been tried on."""
