@@ -180,9 +180,10 @@ class Steps:
 
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
         run.began = clock()
-        CURRENT.set(run)
+        token = CURRENT.set(run)
         try:
             result = await self._attempt(run, clock)
+            CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
             run.settle(result)
         finally:
             self._end(run)

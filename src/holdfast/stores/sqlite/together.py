@@ -45,6 +45,6 @@ def write_together(connection: Connection, group: list[Job]) -> list[Job] | None
         SQL.add_event, [event_row(t.ns, t.run, event) for t in turns for event in t.events]
     )
     for job, turn in plain:
-        job.result = [Outcome(True, None, turn.known_inbox or 0)]
-        job.notices = notices_of((turn,), job.result)
+        job.outcome = [Outcome(True, None, turn.known_inbox or 0)]
+        job.notices = notices_of((turn,), job.outcome)
     return [job for job in group if job.turn is None]
