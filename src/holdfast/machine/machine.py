@@ -18,7 +18,6 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
@@ -46,6 +45,7 @@ from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.failures import decode_failure
+from holdfast.model.makers import maker
 from holdfast.model.settings import Guard
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
@@ -53,9 +53,7 @@ Body = Callable[..., Coroutine[Any, Any, Any]]
 MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
 
-_new_tuple: Any = tuple[Any, ...].__new__
-# As `StepAsk(...)`, at half its price: it is made for every step.
-_new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
+_new_ask = maker(StepAsk)
 
 BLANK = blake2b(digest_size=8)
 """Copied for each payload, at three quarters of the price of a new one."""

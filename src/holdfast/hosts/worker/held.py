@@ -135,7 +135,8 @@ class Held:
     # --- waiting
 
     def _stamp(self) -> int:
-        return max(self.last_at, self._worker.store.now())
+        now, last = self._worker.store.now(), self.last_at
+        return now if now > last else last
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""

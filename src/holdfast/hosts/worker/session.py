@@ -467,6 +467,5 @@ class Session(Held):
             self.machine.close()
 
 
-
 async def _raise(error: Exception) -> None:
     raise error

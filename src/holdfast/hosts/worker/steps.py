@@ -19,6 +19,7 @@ from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
 from holdfast.model.annotations import LogLine
 from holdfast.model.asks import StepAsk
+from holdfast.model.makers import maker
 from holdfast.model.run import Run
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Result(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
+
+_new_result = maker(Result)
 
 log = logging.getLogger("holdfast.worker")
 
@@ -204,7 +207,7 @@ class Steps:
             return Result(ask, run.number, _us(clock() - began), error=error)
         except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
             return Result(ask, run.number, _us(clock() - began), error=error)
-        return Result(ask, run.number, _us(clock() - began), payload, value)
+        return _new_result((ask, run.number, _us(clock() - began), payload, value, None))
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit

@@ -93,8 +93,11 @@ class SqliteStore:
 
     def now(self) -> int:
         """Return the clock, which never goes back."""
-        self._latest = max(self._latest, self._clock())
-        return self._latest
+        now = self._clock()
+        if now < self._latest:
+            return self._latest
+        self._latest = now
+        return now
 
     @property
     def transactions(self) -> int:
