@@ -227,11 +227,12 @@ class Machine:
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
         loop = self.loop
-        outside = loop.enter()
-        try:
-            self._retire(cancel=False)
-        finally:
-            loop.leave(outside)
+        if not loop.dead or loop.tasks or loop.generators or self._unstarted:
+            outside = loop.enter()
+            try:
+                self._retire(cancel=False)
+            finally:
+                loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
         self.violation = self.changes = None  # their frames and their machine

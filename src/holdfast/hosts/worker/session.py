@@ -342,7 +342,9 @@ class Session(Held):
         if loaded is None:
             return False
         self._must_read = False
-        self._new_machine()
+        if self.machine.seq:  # it has seen what may not be stored
+            self.machine.close()
+            self.machine = self._worker.new_machine(self.run)
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
         if loaded.progress or self.notebook is not None:
@@ -419,10 +421,6 @@ class Session(Held):
             if (known := self._retries.get(result.ask.key)) is None
             or result.number > known.attempts
         ]
-
-    def _new_machine(self) -> None:
-        self.machine.close()
-        self.machine = self._worker.new_machine(self.run)
 
     # --- steps
 
