@@ -21,12 +21,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
-from holdfast.errors import (
-    HoldfastError,
-    ReplayMismatch,
-    TooManyAsks,
-    Undecodable,
-)
+from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.lines import Lines
@@ -96,8 +91,8 @@ class Machine:
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
                  "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
-                 "guard", "lines", "loop", "notes", "now", "ns", "past", "run", "seq", "signature",
-                 "unawaited", "violation", "warnings")  # fmt: skip
+                 "guard", "is_quiet", "lines", "loop", "notes", "now", "ns", "past", "run", "seq",
+                 "signature", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -109,13 +104,14 @@ class Machine:
         self.ended: Ended | None = None
         self.guard: Guard = guard
         self.violation: HoldfastError | None = None
-        self.warnings: list[str] = []
-        self.lines = Lines()
+        self.warnings: tuple[str, ...] = ()
+        self.lines: Lines | None = None
+        self.is_quiet = False
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
         self._futures: dict[str, Future[Any]] = {}
         self._fresh: dict[str, StepAsk] = {}
-        self._dropped: list[str] = []
+        self._dropped: list[str] | None = None
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
@@ -158,7 +154,7 @@ class Machine:
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
         self._ahead = iter(events)
-        self.lines.is_quiet = len(events) > 1
+        self.is_quiet = len(events) > 1
         self.generation, self.past = generation, None if is_new else events
         left_out: list[int] = []
         try:
@@ -172,7 +168,7 @@ class Machine:
                         self.feed(event)
         finally:
             self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
-            self.lines.is_quiet = False
+            self.is_quiet = False
         return tuple(left_out)
 
     @contextmanager
@@ -192,7 +188,7 @@ class Machine:
         if self._fresh:
             self._fresh = {}
         if self._dropped:
-            turn.dropped, self._dropped = self._dropped, []
+            turn.dropped, self._dropped = self._dropped, None
         return turn
 
     def next_timer(self) -> tuple[int, str] | None:
@@ -275,6 +271,10 @@ class Machine:
         except BaseException:
             self._drop(key)
             raise
+
+    def warn(self, text: str) -> None:
+        """Have the host tell its log something about this body."""
+        self.warnings += (text,)
 
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
@@ -421,6 +421,7 @@ class Machine:
         if self.asks.pop(key, None) is not None:
             del self._futures[key]
             if self._fresh.pop(key, None) is None:
+                self._dropped = self._dropped or []
                 self._dropped.append(key)
 
     def _spin(self) -> None:
@@ -467,7 +468,7 @@ class Machine:
         self.unawaited += tuple(open_calls)
 
     def _tell_abandoned(self, generator: Any) -> None:
-        self.warnings.append(
+        self.warn(
             f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
             f"ask for nothing. Wrap it in contextlib.aclosing(...)."
         )

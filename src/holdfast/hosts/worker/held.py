@@ -140,11 +140,11 @@ class Held:
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""
-        times: list[int] = []
-        if self._retries:
-            running = self.running
-            times = [again.at for key, again in self._retries.items() if key not in running]
         timer = self.machine.next_timer()
+        if not self._retries and self._deadline is None and self.cancelled_at is None:
+            return None if timer is None else timer[0]
+        running = self.running
+        times = [again.at for key, again in self._retries.items() if key not in running]
         if timer is not None:
             times.append(timer[0])
         if self._deadline is not None:

@@ -20,6 +20,7 @@ from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import dispatch
+from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
@@ -127,7 +128,7 @@ class Session(Held):
         if machine.warnings:
             telling.tell_warnings(machine)
         if machine.lines:
-            self.notes().hear(machine.lines.take())
+            self.notes().hear(take_lines(machine))
         if machine.is_stuck():
             raise BodyStuck(source=machine.source())
         turn = machine.take_turn()
@@ -405,7 +406,7 @@ class Session(Held):
         is_new = self.run.seq == self.run.epoch == 1
         left_out = machine.feed_all(events, self.run.generation, is_new=is_new)
         if machine.lines:
-            self.notes().begin(machine.lines.take(), events[0].at)
+            self.notes().begin(take_lines(machine), events[0].at)
         folded = replay.fold(events, self.run.generation)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at

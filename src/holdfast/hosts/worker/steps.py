@@ -158,7 +158,8 @@ class Steps:
         # In the worker's context: not in that of the step whose end made room for this one.
         context = self._context.copy()
         execution = self._execute(run, loop.time)
-        run.task = loop.create_task(execution, name=run.key, context=context)
+        # Not by the loop's factory, whose tasks may begin at once: before the commit is heard of.
+        run.task = asyncio.Task(execution, loop=loop, name=run.key, context=context)
         self._running.add(run)
         if self._ticks is None:
             self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
@@ -182,32 +183,32 @@ class Steps:
                 self._begin(following)
 
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
-        run.began = clock()
+        ask, step, number = run.ask, run.ask.step, run.number
+        began = run.began = clock()
         token = CURRENT.set(run)
+        result: Result | None = None
         try:
-            result = await self._attempt(run, clock)
+            try:
+                args, kwargs = step.signature.decode(ask.args)
+                if step.is_async and run.limit is None:
+                    value = await step.function(*args, **kwargs)
+                else:
+                    value = await self._call(run, args, kwargs)
+                payload, value = step.signature.result.cross(
+                    value, where=f"result of step {ask.key}"
+                )
+                result = _new_result((ask, number, _us(clock() - began), payload, value, None))
+            except asyncio.CancelledError as error:
+                if run.settle is _nobody or _is_cancelled():
+                    raise
+                result = Result(ask, number, _us(clock() - began), error=error)
+            except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
+                result = Result(ask, number, _us(clock() - began), error=error)
             CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
             run.settle(result)
         finally:
+            result = None  # its error knows this frame
             self._end(run)
-
-    async def _attempt(self, run: StepRun, clock: Callable[[], float]) -> Result:
-        ask, step, began = run.ask, run.ask.step, run.began
-        try:
-            args, kwargs = step.signature.decode(ask.args)
-            if step.is_async and run.limit is None:
-                value = await step.function(*args, **kwargs)
-            else:
-                value = await self._call(run, args, kwargs)
-            where = f"result of step {ask.key}"
-            payload, value = step.signature.result.cross(value, where=where)
-        except asyncio.CancelledError as error:
-            if run.settle is _nobody or _is_cancelled():
-                raise
-            return Result(ask, run.number, _us(clock() - began), error=error)
-        except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
-            return Result(ask, run.number, _us(clock() - began), error=error)
-        return _new_result((ask, run.number, _us(clock() - began), payload, value, None))
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit
