@@ -158,8 +158,7 @@ class Steps:
         # In the worker's context: not in that of the step whose end made room for this one.
         context = self._context.copy()
         execution = self._execute(run, loop.time)
-        # Not by the loop's factory, whose tasks may begin at once: before the commit is heard of.
-        run.task = asyncio.Task(execution, loop=loop, name=run.key, context=context)
+        run.task = loop.create_task(execution, name=run.key, context=context)
         self._running.add(run)
         if self._ticks is None:
             self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
@@ -183,6 +182,8 @@ class Steps:
                 self._begin(following)
 
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
+        if run.task is None:  # of an eager factory: whoever starts it is not done yet
+            await asyncio.sleep(0)
         ask, step, number = run.ask, run.ask.step, run.number
         began = run.began = clock()
         token = CURRENT.set(run)
