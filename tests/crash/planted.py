@@ -57,8 +57,8 @@ class Wrapper:
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         return await self.inner.logs(wanted)
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
-        return self.inner.listen(hear, worker=worker)
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+        return self.inner.listen(hear, worker=worker, near=near)
 
 
 class NoFence(Wrapper):
@@ -110,9 +110,9 @@ class TellsFirst(Wrapper):
         super().__init__(inner)
         self._hearers: list[Hear] = []
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         self._hearers.append(hear)
-        return super().listen(hear, worker=worker)
+        return super().listen(hear, worker=worker, near=near)
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         for write in batch:
