@@ -141,10 +141,9 @@ class Mailbox:
         waiter.future.set_result(value)
 
     def _take_kept(self, name: str) -> Any:
-        kept = self._kept and self._kept.get(name)
-        while kept:
+        while self._kept and (kept := self._kept.get(name)):
             letter = kept.pop(0)
-            if not kept and self._kept:
+            if not kept:
                 del self._kept[name]
             yield letter
 

@@ -11,5 +11,5 @@ T = TypeVar("T", bound="tuple[Any, ...]")
 
 def maker(kind: type[T]) -> Callable[[tuple[Any, ...]], T]:
     """Return what makes a `kind` of all its fields, in their order, given as one tuple."""
-    new: Any = tuple.__new__
+    new: Any = tuple[Any, ...].__new__
     return partial(new, kind)
