@@ -272,10 +272,6 @@ class Machine:
             self._drop(key)
             raise
 
-    def warn(self, text: str) -> None:
-        """Have the host tell its log something about this body."""
-        self.warnings += (text,)
-
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
         if self.loop.dead:
@@ -468,9 +464,9 @@ class Machine:
         self.unawaited += tuple(open_calls)
 
     def _tell_abandoned(self, generator: Any) -> None:
-        self.warn(
+        self.warnings += (
             f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
-            f"ask for nothing. Wrap it in contextlib.aclosing(...)."
+            f"ask for nothing. Wrap it in contextlib.aclosing(...).",
         )
 
     def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:

@@ -155,8 +155,8 @@ class Mailbox:
             self._waiters.remove(waiter)
 
     def _warn(self, signal: Signal[Any], letter: Letter, error: HoldfastError) -> None:
-        self._machine.warn(
-            f"signal {signal.name} (message {letter.id}) was dropped: {error.args[0]}"
+        self._machine.warnings += (
+            f"signal {signal.name} (message {letter.id}) was dropped: {error.args[0]}",
         )
 
 
