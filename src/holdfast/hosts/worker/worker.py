@@ -386,7 +386,7 @@ class Worker:
         except Exception as error:
             log.exception("run %s broke its session", session.run.id)
             told = f"The worker failed on this run: {error!r}. Report it, with its log."
-            await session.block(HoldfastError(told))
+            await session.give_up(HoldfastError(told))
         finally:
             if self.sessions.get(session.run.id) is session:
                 del self.sessions[session.run.id]
