@@ -43,9 +43,10 @@ class PostgresStore:
     """
 
     def __init__(
-        self, url: str, *, clock: Callable[[], int] | None = None, rings: bool = True
+        self, url: str | Target, *, clock: Callable[[], int] | None = None, rings: bool = True
     ) -> None:
-        self._target, self._given, self._rings = Target(url), clock, rings
+        self._target = Target(url) if isinstance(url, str) else url
+        self._given, self._rings = clock, rings
         self._database = DatabaseClock()
         self._latest = 0
         self._hearers: dict[Hear, bool] = {}
