@@ -141,7 +141,8 @@ def _turn(parts: Parts, n: int, write: Advance) -> None:
     _row(parts, "key", n, write.ns, write.run)
     _row(
         parts, "turn", n, write.ns, write.run, write.epoch, write.seq, len(write.events),
-        write.status, "" if held else kept(write.reason), write.owner, None if held else write.wake_at,
+        write.status, "" if held else kept(write.reason), write.owner,
+        None if held else write.wake_at,
         write.inbox_read, write.inbox_seq, write.takes_cancel, write.progresses, write.at,
         write.at if write.status in CLOSED else None, write.not_before,
     )  # fmt: skip
