@@ -77,6 +77,11 @@ class Target:
                 self.is_pooled = True
                 return await self.connect({})
             raise self._refused(error) from error
+        except ValueError as error:  # of a URL that cannot be read
+            raise StoreSettings(
+                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
+                f"postgresql://user@host:5432/database."
+            ) from None
         except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
             raise StoreUnavailable(
                 f"Cannot reach PostgreSQL at {self.place}: {told(error)}. Try again."
@@ -107,10 +112,10 @@ class Target:
 
     def _refused(self, error: asyncpg.PostgresError) -> Exception:
         code, why = code_of(error), told(error)
-        if code.startswith("28") or code in ("3D000", "42501"):
+        if code.startswith(("28", "42", "22")) or code == "3D000":
             return StoreSettings(
                 f"PostgreSQL at {self.place} does not let us in: {why}. "
-                f"Check user, password and database of the URL."
+                f"Check user, password, database and options of the URL."
             )
         return StoreUnavailable(f"PostgreSQL at {self.place} is not ready: {why}. Try again.")
 

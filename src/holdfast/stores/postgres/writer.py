@@ -150,8 +150,10 @@ class Writer:
         elif round_.is_quick:
             try:
                 return round_.outcomes(await self._line.run(*round_.question(now, quick=True)))
-            except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError):
+            except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError) as error:
                 log.debug("a write of a quick round was refused: each by itself")
+                if len(group.jobs) > 1:
+                    raise BadWrite("Nothing was written: one of them was refused.") from error
         return round_.outcomes(await self._line.run(*round_.question(now)))
 
     async def _filled(self, group: Group, outcomes: list[Outcome]) -> list[Outcome]:
