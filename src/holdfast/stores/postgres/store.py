@@ -259,5 +259,6 @@ def _writing() -> Generator[None]:
     except Exception as error:
         meant = of_a_write(error)
         if isinstance(meant, Conflict):
-            meant = StoreUnavailable(f"Nothing was written, another writer was there: {meant}.")
+            told = f"Nothing was written, another writer was there: {meant}. Try again."
+            meant = StoreUnavailable(told)
         raise meant from error
