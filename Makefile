@@ -1,6 +1,6 @@
 # The same verbs for people, CI and agents. Each sets up what it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check test test-all bench demo docs
+.PHONY: help setup fmt check test test-all bench bench-drivers demo docs
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -11,7 +11,7 @@ FIND_PYTHON = for python in python3.11 python3 python; do \
 	test -n "$$python" || { echo "Holdfast needs Python 3.11 or newer: apt-get install python3.11 python3.11-venv" >&2; exit 1; }
 
 help:
-	@echo "make setup | fmt | check | test | test-all | bench | demo | docs    (see CONTRIBUTING.md)"
+	@echo "make setup | fmt | check | test | test-all | bench | bench-drivers | demo | docs    (see CONTRIBUTING.md)"
 
 setup: $(READY)
 
@@ -40,6 +40,9 @@ test-all: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-drivers: setup
+	$(BIN)/python -m benchmarks.drivers
 
 demo: setup
 	$(BIN)/python examples/demo/run.py

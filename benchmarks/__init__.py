@@ -10,6 +10,7 @@ Where is what:
     rounds.py     the interleaved rounds: one process per piece of work and contender
     ours.py  raw.py  peers/    the drivers; each prints one JSON line per measurement
     syncs.py      disk syncs a step, counted by strace
+    drivers/      which PostgreSQL driver our store should use: a benchmark of its own
     figures.py    medians;  targets.py  what we promised;  report.py  plot.py  what is written
 
 Absolute times move by a factor of two on a shared machine. Ratios are therefore taken within

@@ -55,11 +55,16 @@ def interpreter(contender: Contender) -> str:
     """Return the Python that can run this contender, making a peer's environment if need be."""
     if not contender.is_peer:
         return sys.executable
-    wanted = pins(contender.engine)
-    root = venvs() / f"{contender.engine}-py{sys.version_info.major}.{sys.version_info.minor}"
+    return environment(contender.engine)
+
+
+def environment(name: str) -> str:
+    """Return the Python of the environment that `peers/<name>.txt` pins, made if need be."""
+    wanted = pins(name)
+    root = venvs() / f"{name}-py{sys.version_info.major}.{sys.version_info.minor}"
     python, stamp = root / "bin" / "python", root / "installed.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
-        _make(root, python, contender.engine)
+        _make(root, python, name)
         stamp.write_text(wanted)
     return str(python)
 

@@ -5,6 +5,8 @@ import inspect
 
 import pytest
 
+pytest_plugins = ["tests.postgres"]
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

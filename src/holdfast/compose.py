@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client
 
-EXAMPLES = "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute) or memory://"
+EXAMPLES = (
+    "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute), "
+    "postgresql://user@host/database or memory://"
+)
 
 
 @asynccontextmanager
@@ -59,7 +62,9 @@ def store_of(url: str) -> Store:
         return MemoryStore()
     if parts.scheme == "sqlite":
         return _sqlite(url, parts.netloc, unquote(parts.path))
-    raise StoreSettings(f"Unknown store in {_masked(url)!r}. Use {EXAMPLES}.")
+    if parts.scheme in ("postgresql", "postgres"):
+        return _postgres(url)
+    raise StoreSettings(f"Unknown store in {masked(url)!r}. Use {EXAMPLES}.")
 
 
 def _sqlite(url: str, host: str, path: str) -> Store:
@@ -70,6 +75,19 @@ def _sqlite(url: str, host: str, path: str) -> Store:
     return SqliteStore(Path(path[1:]))
 
 
-def _masked(url: str) -> str:
+def _postgres(url: str) -> Store:
+    try:
+        from holdfast.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise StoreSettings(
+            "PostgreSQL needs an extra. Install it with `pip install 'holdfast[postgres]'`."
+        ) from error
+    return PostgresStore(url)
+
+
+def masked(url: str) -> str:
+    """Return the URL as it may be shown: without its password."""
     parts = urlsplit(url)
     return url.replace(f":{parts.password}@", ":***@") if parts.password else url

@@ -97,7 +97,7 @@ async def _say(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None
     loaded = await handle.history()
     STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
     commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
-    if not _has_worker(engine):
+    if not await _has_worker(engine):
         commands.insert(0, (worker, "no worker is listening yet"))
     STDOUT.next_commands(commands)
 
@@ -106,7 +106,7 @@ async def _wait(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> Non
     from holdfast.cli.runs.result import say_result
     from holdfast.cli.waiting import closing
 
-    if not _has_worker(engine):
+    if not await _has_worker(engine):
         STDERR.say(f"no worker is listening on this store yet; start one: {worker}")
     if STDOUT.is_person:
         from holdfast.cli.runs.watch import live
@@ -117,8 +117,7 @@ async def _wait(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> Non
     say_result(handle.id, await closing(engine, handle.id))
 
 
-def _has_worker(engine: LocalEngine) -> bool:
-    from holdfast.cli.door import sqlite_in
-    from holdfast.cli.workers import workers_of
+async def _has_worker(engine: LocalEngine) -> bool:
+    from holdfast.cli.door import store_in
 
-    return any(worker.is_listening for worker in workers_of(sqlite_in(engine)))
+    return any(worker.is_listening for worker in await store_in(engine).workers())

@@ -282,6 +282,10 @@ class Session(Held):
             draft.stay()
             self.mail_came()
             self._commit(draft, turn, results)
+        elif answer == "early":
+            # The store's clock went back, or we were ahead of it: not again at once.
+            self._throw_away(results)
+            self._send(partial(self._worker.be_patient, 0))
         elif answer != "applied":
             self._refused(answer, results)
         elif self._worker.settings.paranoid and draft.status != "blocked":
