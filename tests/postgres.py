@@ -4,6 +4,7 @@ Under xdist the session is many processes. The controller makes the folder and h
 that keeps the server alive; the first worker in need starts the server, the others find it.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreUnavailable
+from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.postgres import PostgresServer, new_folder
+
+TABLES = ["runs", "events", "inbox", "workers", "progress", "logs", "run_tags", "definitions"]
+EMPTIED = "".join(f"DELETE FROM holdfast.{table}; " for table in TABLES)
+EMPTIED += "DELETE FROM holdfast.meta WHERE key <> 'schema'"
 
 FOLDER = pytest.StashKey[Path]()
 HELD = pytest.StashKey[int]()
@@ -60,3 +66,24 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     """The address of a new, empty database."""
     with postgres.database() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: PostgresServer) -> Iterator[str]:
+    """The address of this process's own database, which has our schema."""
+    with postgres.database() as url:
+        asyncio.run(_migrate(url))
+        yield url
+
+
+@pytest.fixture
+def postgres_store(postgres: PostgresServer, migrated: str) -> str:
+    """The address of a database with our schema and no rows: far quicker than a new one."""
+    postgres.execute(EMPTIED, url=migrated)
+    return migrated
+
+
+async def _migrate(url: str) -> None:
+    store = PostgresStore(url, rings=False)
+    await store.open()
+    await store.close()

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client
 
-EXAMPLES = "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute) or memory://"
+EXAMPLES = (
+    "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute), "
+    "postgresql://user@host/database or memory://"
+)
 
 
 @asynccontextmanager
@@ -59,6 +62,8 @@ def store_of(url: str) -> Store:
         return MemoryStore()
     if parts.scheme == "sqlite":
         return _sqlite(url, parts.netloc, unquote(parts.path))
+    if parts.scheme in ("postgresql", "postgres"):
+        return _postgres(url)
     raise StoreSettings(f"Unknown store in {_masked(url)!r}. Use {EXAMPLES}.")
 
 
@@ -68,6 +73,18 @@ def _sqlite(url: str, host: str, path: str) -> Store:
     if host or len(path) < 2 or "\0" in path:
         raise StoreSettings(f"No file in {url!r}. Use {EXAMPLES}.")
     return SqliteStore(Path(path[1:]))
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from holdfast.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise StoreSettings(
+            "PostgreSQL needs the extra of that name. Run: pip install 'holdfast[postgres]'"
+        ) from error
+    return PostgresStore(url)
 
 
 def _masked(url: str) -> str:

@@ -5,31 +5,41 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.conformance import Capability
 
 Clock = Callable[[], int]
-AnyStore = MemoryStore | SqliteStore
+AnyStore = MemoryStore | SqliteStore | PostgresStore
 MakeStore = Callable[[Clock], AnyStore]
 
 
 class Kind(NamedTuple):
-    make: Callable[[Path, Clock], AnyStore]
+    make: Callable[[str, Clock], AnyStore]
+    """Given a place: a path of a file, or the address of a database."""
     capabilities: tuple[Capability, ...] = ()
     remote: str = ""
+    needs_server: bool = False
 
 
-SQLITE = "from holdfast.stores.sqlite import SqliteStore\nstore = SqliteStore({path!r})"
+SQLITE = "from holdfast.stores.sqlite import SqliteStore\nstore = SqliteStore({place!r})"
+POSTGRES = "from holdfast.stores.postgres import PostgresStore\nstore = PostgresStore({place!r})"
 
 STORES = {
     "memory": Kind(lambda _, clock: MemoryStore(clock)),
     "sqlite": Kind(
-        lambda folder, clock: SqliteStore(folder / "runs.db", clock=clock),
-        ("durable", "shared", "rings", "knows_dead"),
+        lambda place, clock: SqliteStore(Path(place), clock=clock),
+        ("durable", "shared", "rings", "knows_dead", "keeps_time"),
         SQLITE,
     ),
     "sqlite-inline": Kind(
-        lambda folder, clock: SqliteStore(folder / "runs.db", clock=clock, threaded=False),
-        ("durable", "shared"),
+        lambda place, clock: SqliteStore(Path(place), clock=clock, threaded=False),
+        ("durable", "shared", "keeps_time"),
+    ),
+    "postgres": Kind(
+        lambda place, clock: PostgresStore(place, clock=clock),
+        ("durable", "shared", "rings"),
+        POSTGRES,
+        needs_server=True,
     ),
 }

@@ -8,6 +8,14 @@ from holdfast.testing.conformance import Case, cases
 from tests.conformance.stores import STORES, Kind
 
 
+@pytest.fixture
+def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where the store under test keeps its runs."""
+    if kind.needs_server:
+        return str(request.getfixturevalue("postgres_store"))
+    return str(tmp_path / "runs.db")
+
+
 @pytest.mark.parametrize(
     ("kind", "case"),
     [
@@ -16,9 +24,9 @@ from tests.conformance.stores import STORES, Kind
         for case in cases(*kind.capabilities)
     ],
 )
-async def test_store(kind: Kind, case: Case, tmp_path: Path) -> None:
-    remote = kind.remote.format(path=str(tmp_path / "runs.db"))
-    await case.run(lambda clock: kind.make(tmp_path, clock), remote=remote)
+async def test_store(kind: Kind, case: Case, place: str) -> None:
+    remote = kind.remote.format(place=place)
+    await case.run(lambda clock: kind.make(place, clock), remote=remote)
 
 
 def test_cases_without_their_capability_are_left_out() -> None:

@@ -220,6 +220,10 @@ class Session(Held):
             draft.stay()
             self.mail_came()
             await self._commit(draft, turn, results)
+        elif answer == "early":
+            # The store's clock went back, or we were ahead of it: not again at once.
+            self._throw_away(results)
+            await self._worker.be_patient(0)
         elif answer != "applied":
             self._refused(answer, results)
         else:

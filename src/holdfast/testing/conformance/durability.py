@@ -57,7 +57,7 @@ async def test_strikes_and_generations_survive(harness: Harness) -> None:
     assert await harness.kinds("reopened") == ["run.started", "run.reopened"]
 
 
-@needs("durable")
+@needs("durable", "keeps_time")
 async def test_the_clock_does_not_go_back_over_opening_again(harness: Harness) -> None:
     await harness.start("r")
     latest = harness.clock.advance(MINUTE)
@@ -72,7 +72,7 @@ async def test_the_clock_does_not_go_back_over_opening_again(harness: Harness) -
     assert harness.store.now() >= latest
 
 
-@needs("durable", "shared")
+@needs("durable", "shared", "keeps_time")
 async def test_a_store_whose_clock_is_behind_does_not_set_it_back(harness: Harness) -> None:
     behind = await harness.another()
     latest = harness.clock.advance(MINUTE)

@@ -1,0 +1,123 @@
+"""Writes that fit into no round: each by its own statements, in a transaction of its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Define, Import, Move, Outcome, Prune, Reap, Retire, Write
+from holdfast.stores.postgres.connection import Ask
+from holdfast.stores.postgres.rounds import Round, kept, tag_rows
+from holdfast.stores.postgres.statements import queries
+
+SQL = queries()
+
+
+async def write_alone(ask: Ask, batch: Sequence[Write], now: int | None) -> list[Outcome]:
+    """Carry out the writes one after the other inside the open transaction."""
+    return [await _write(ask, write, now) for write in batch]
+
+
+async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
+    special = _SPECIAL.get(type(write))
+    if special is not None:
+        return await special(ask, write, now)
+    alone = Round()
+    alone.takes([write])
+    [outcome] = alone.outcomes(await ask.run(*alone.question(now)))
+    return outcome
+
+
+async def read_run(ask: Ask, ns: str, run: str) -> Run | None:
+    """Return a run's row."""
+    rows = await ask(SQL.run, ns=ns, run=run)
+    return Run._make(rows[0]) if rows else None
+
+
+async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
+    run, events, inbox, labels = write.export
+    row = {**run._asdict(), "reason": kept(run.reason)}
+    if not await ask(SQL.import_run, **row):
+        return Outcome(False, await read_run(ask, run.ns, run.id))
+    here = {"ns": run.ns, "run": run.id}
+    for event in events:
+        await ask(SQL.import_event, **here, **event._asdict())
+    for message in inbox:
+        await ask(SQL.add_message, **here, **message._asdict())
+    for name, kind, word, number in tag_rows(labels):
+        await ask(SQL.add_tag, **here, name=name, kind=kind, word=word, number=number)
+    return Outcome(True, run)
+
+
+async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
+    ns, run, event = write.ns, write.run, write.event
+    # The next statements begin under the lock: they see all that the last holder wrote.
+    await ask(SQL.lock_run, ns=ns, run=run)
+    rows = await ask(
+        SQL.move_run, ns=ns, run=run, status=write.status, reason=kept(write.reason),
+        reopens=write.reopens, wake_at=write.wake_at, at=event.at,
+        closed_at=event.at if write.status in CLOSED else None, origins=sorted(write.origins),
+        seq=write.seq, deadline=write.deadline, strikes=write.strikes,
+    )  # fmt: skip
+    if not rows:
+        return Outcome(False, await read_run(ask, ns, run))
+    changed = Run._make(rows[0])
+    [[last]] = await ask(SQL.last_event_at, ns=ns, run=run)
+    numbered = event._replace(
+        seq=changed.seq, epoch=changed.epoch, generation=changed.generation,
+        at=max(event.at, last),
+    )  # fmt: skip
+    await ask(SQL.add_event, ns=ns, run=run, **numbered._asdict())
+    if write.supersedes:
+        seqs = list(write.supersedes)
+        await ask(SQL.supersede_events, ns=ns, run=run, seqs=seqs, by=changed.seq)
+    if write.status in CLOSED:
+        await ask(SQL.delete_progress, ns=ns, run=run)
+    return Outcome(True, changed)
+
+
+async def reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
+    """Take the runs of a worker that is gone."""
+    worker = write.worker
+    gone = await ask(SQL.delete_dead_worker, worker=worker, known_dead=write.known_dead, now=now)
+    if not gone:
+        [[lives]] = await ask(SQL.is_worker, worker=worker)
+        if lives:
+            return Outcome(False)
+    reason = f"worker {worker} is gone"
+    freed = await ask(SQL.release_runs_of, worker=worker, now=now, reason=reason)
+    return Outcome(True, total=len(freed))
+
+
+async def _retire(ask: Ask, write: Retire, now: int | None) -> Outcome:
+    [[holds]] = await ask(SQL.is_owner, worker=write.worker)
+    await ask(SQL.retire_worker, worker=write.worker)
+    return Outcome(not holds)
+
+
+async def _prune(ask: Ask, write: Prune, now: int | None) -> Outcome:
+    key = f"pruned {write.ns}"
+    [[lately]] = await ask(SQL.is_pruned_lately, key=key, now=now, every=write.every)
+    if lately:
+        return Outcome(False)
+    [[count]] = await ask(SQL.prune_runs, ns=write.ns, before=write.before, limit=write.limit)
+    if count:
+        await ask(SQL.mark_pruned, key=key, now=now)
+    return Outcome(True, total=count)
+
+
+async def _define(ask: Ask, write: Define, now: int | None) -> Outcome:
+    await ask(SQL.define_workflow, **write._asdict(), now=now)
+    return Outcome(True)
+
+
+_SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]]] = {
+    Import: _import,
+    Move: _move,
+    Reap: reap,
+    Retire: _retire,
+    Prune: _prune,
+    Define: _define,
+}

@@ -1,0 +1,93 @@
+"""Start-up: can this database keep our promises, and is its schema of this release?"""
+
+from __future__ import annotations
+
+import logging
+
+import asyncpg
+
+from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.failures import told
+from holdfast.stores.postgres.statements import migrations, queries
+
+log = logging.getLogger("holdfast.store")
+SQL = queries()
+
+OLDEST, NEWEST = 14, 18
+LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
+
+
+async def check(line: Line, *, is_pooled: bool) -> None:
+    """Refuse a server that would lose what it acknowledged, and one we do not know."""
+    [row] = await line.fetch(SQL.server)
+    version, recovers, encoding, fsync, commit, pages, idle, _ = row
+    if version < OLDEST:
+        raise StoreSettings(
+            f"PostgreSQL {version} is too old; {OLDEST} or newer is needed. Upgrade the server."
+        )
+    if recovers:
+        raise StoreSettings(
+            "This PostgreSQL is a standby: it cannot be written to. Name the primary in the URL."
+        )
+    if encoding != "UTF8":
+        raise StoreSettings(
+            f"The database has the encoding {encoding}; it must be UTF8. Create another one with "
+            f"ENCODING 'UTF8' TEMPLATE template0."
+        )
+    if fsync != "on" or commit == "off":
+        raise StoreSettings(
+            f"PostgreSQL runs with fsync={fsync} and synchronous_commit={commit}, and would lose "
+            f"what it has acknowledged. Set both to on."
+        )
+    _warn(version, pages, idle, is_pooled=is_pooled)
+
+
+def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
+    if version > NEWEST:
+        log.warning("PostgreSQL %d is newer than what this release was tested with", version)
+    if pages != "on":
+        log.warning(
+            "PostgreSQL runs with full_page_writes=off: after a crash a page may be torn, unless "
+            "the file system writes pages whole"
+        )
+    if is_pooled and idle == "0":
+        log.warning(
+            "the pooler takes no settings, and the role has no idle_in_transaction_session_timeout:"
+            " set it with ALTER ROLE, or a session whose client is gone may hold its locks for ever"
+        )
+
+
+async def migrate(line: Line) -> None:
+    """Bring the schema to this release's version, one process at a time. Raises `StoreVersion`."""
+    scripts = migrations()
+    if await _version(line) == len(scripts):
+        return
+    try:
+        async with line.transaction() as ask:
+            await ask(SQL.lock_schema, key=LOCK)
+            # Read again, under the lock: somebody else may have been faster.
+            [row] = await ask(SQL.server)
+            present = (await ask(SQL.schema_version))[0][0] if row["is_known"] else 0
+            for version, script in enumerate(scripts[present:], start=present + 1):
+                await ask.script(script)
+                await ask(SQL.mark_schema, version=version)
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailable(
+            f"The schema could not be brought to this release's: {told(error)}. Start again; "
+            f"nothing was changed. The user needs the right to create a schema, once."
+        ) from error
+
+
+async def _version(line: Line) -> int:
+    [row] = await line.fetch(SQL.server)
+    if not row["is_known"]:
+        return 0
+    present = int((await line.fetch(SQL.schema_version))[0][0])
+    known = len(migrations())
+    if present > known:
+        raise StoreVersion(
+            f"The database has schema version {present}, and this release knows {known}. "
+            f"Upgrade holdfast, or name another database."
+        )
+    return present

@@ -1,0 +1,60 @@
+"""Claiming: look first, take with SKIP LOCKED, one round trip each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.model.events import Event
+from holdfast.model.run import Run
+from holdfast.model.writes import Claim, Claimed
+from holdfast.stores.postgres.connection import Row
+from holdfast.stores.postgres.statements import queries
+
+SQL = queries()
+EVENT = slice(2, 14)
+RUN = slice(14, 34)
+MOST = 1 << 31
+"""More strikes than any run has."""
+
+
+def looking(claim: Claim, now: int | None) -> dict[str, Any]:
+    """Return what the look at the queue is given."""
+    return {
+        "ns": claim.ns, "worker": claim.worker, "workflows": list(claim.workflows),
+        "suspects": claim.suspects, "now": now,
+    }  # fmt: skip
+
+
+def taking(claim: Claim, now: int | None) -> dict[str, Any]:
+    """Return what the taking statement is given."""
+    return {
+        **looking(claim, now),
+        "limit": claim.limit,
+        "strikes": min(claim.strikes, MOST),
+        "lease": claim.lease,
+        "info": claim.info,
+    }
+
+
+def seen(row: Row, taken: Claimed) -> Claimed:
+    """Add what a look saw to what was taken."""
+    _, _, next_wake_at, held, mail, dead, unregistered = row
+    return taken._replace(
+        mail=tuple(mail or ()),
+        held=frozenset(held or ()),
+        dead=tuple((worker, False) for worker in dead or ()),
+        unregistered=tuple(sorted(unregistered or ())),
+        next_wake_at=next_wake_at,
+    )
+
+
+def taken(rows: list[Row]) -> Claimed:
+    """Return the runs that were taken, oldest first, and those that were not because of strikes."""
+    runs = tuple(Run._make(row[RUN]) for row in rows if row[1])
+    convicts = tuple(Run._make(row[RUN]) for row in rows if not row[1])
+    first = {
+        row[RUN][1]: Event._make(row[EVENT])
+        for row in rows
+        if row[1] and row[EVENT.start] is not None
+    }
+    return Claimed(runs=runs, first_events=first, convicts=convicts)

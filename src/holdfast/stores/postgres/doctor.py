@@ -1,0 +1,43 @@
+"""Reads of everything, for the invariants' check and for those who ask where a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.model.annotations import Progress
+from holdfast.model.definitions import Definition
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.events import Event
+from holdfast.model.run import Message, Run
+from holdfast.stores.postgres.connection import Ask, Row
+from holdfast.stores.postgres.reader import labelled, log_line
+from holdfast.stores.postgres.statements import queries
+
+SQL = queries()
+
+
+async def dump(ask: Ask, now: int) -> Dump:
+    """Return all rows, inside a transaction that sees one moment."""
+    runs = tuple(map(Run._make, await ask(SQL.dump_runs)))
+    none: dict[RunKey, tuple[Any, ...]] = {(run.ns, run.id): () for run in runs}
+    tags = [((row[0], row[1]), *row[2:]) for row in await ask(SQL.dump_tags)]
+    return Dump(
+        now, runs,
+        {**none, **_by_run(await ask(SQL.dump_events), Event._make)},
+        {**none, **_by_run(await ask(SQL.dump_inbox), Message._make)},
+        dict(await ask(SQL.dump_workers)),
+        labels=labelled(tags),
+        progress=_by_run(await ask(SQL.dump_progress), Progress._make),
+        logs=_by_run(await ask(SQL.dump_lines), log_line),
+        definitions=tuple(map(Definition._make, await ask(SQL.dump_definitions))),
+    )  # fmt: skip
+
+
+def _by_run(
+    rows: Sequence[Row], made: Callable[[Sequence[Any]], Any]
+) -> Mapping[RunKey, tuple[Any, ...]]:
+    found: dict[RunKey, list[Any]] = {}
+    for row in rows:
+        found.setdefault((row[0], row[1]), []).append(made(row[2:]))
+    return {key: tuple(kept) for key, kept in found.items()}

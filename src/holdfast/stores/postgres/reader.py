@@ -1,0 +1,105 @@
+"""Reads: rows of the database as the model's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from holdfast.model.annotations import LogFilter, LogLine, Progress
+from holdfast.model.events import Event
+from holdfast.model.exports import Export
+from holdfast.model.labels import NO_LABELS, Labels, labels_of
+from holdfast.model.run import Loaded, Message, Run
+from holdfast.stores.postgres.connection import Ask, Line, Row
+from holdfast.stores.postgres.statements import queries
+
+SQL = queries()
+
+# As `Event._make`, at a third of its price: a history has thousands of them.
+_new_tuple: Any = tuple[Any, ...].__new__
+_new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
+
+EVENT = slice(1, 13)
+RUN = slice(13, 33)
+THE_RUN, AN_EVENT, A_MESSAGE, A_HEARTBEAT = range(4)
+
+
+async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
+    """Return the run, its living events, unread messages and heartbeats, as of one moment."""
+    rows = await line.fetch(SQL.load, ns=ns, run=run, after=after)
+    if not rows:
+        return None
+    found = Run._make(rows[0][RUN])
+    if len(rows) == 1:
+        return Loaded(found, (), (), ())
+    parts: list[list[Row]] = [[], [], [], []]
+    for row in rows:
+        parts[row[0]].append(row)
+    return Loaded(
+        found,
+        tuple([_new_event(row[EVENT]) for row in parts[AN_EVENT]]),
+        tuple(map(_message, parts[A_MESSAGE])),
+        tuple(map(_heartbeat, parts[A_HEARTBEAT])),
+    )
+
+
+def _message(row: Row) -> Message:
+    _, kind, at, id, payload, n = row[:6]
+    return Message(id, kind, row[RUN.start], payload, at, n)
+
+
+def _heartbeat(row: Row) -> Progress:
+    _, _, at, key, details, attempt, _, _, _, epoch, generation = row[:11]
+    return Progress(key, generation, attempt, at, details, epoch)
+
+
+async def labels(line: Line, ns: str, runs: Sequence[str]) -> dict[str, Labels]:
+    """Return the tags and attributes of those runs that have some."""
+    return labelled(await line.fetch(SQL.tags_of_runs, ns=ns, runs=list(runs)))
+
+
+def labelled(rows: Iterable[Row]) -> dict[Any, Labels]:
+    """Return labels by run from rows of run, name, kind, word, number."""
+    found: dict[Any, list[Any]] = {}
+    for run, *label in rows:
+        found.setdefault(run, []).append(_label(*label))
+    return {run: labels_of(kept) for run, kept in found.items()}
+
+
+def _label(name: str, kind: str, word: str | None, number: Decimal | None) -> tuple[Any, ...]:
+    if number is None:
+        return name, kind, word
+    return name, kind, int(number) if kind == "int" else float(number)
+
+
+async def export(ask: Ask, ns: str, run: str) -> Export | None:
+    """Return everything of a run, inside a transaction that sees one moment."""
+    rows = await ask(SQL.run, ns=ns, run=run)
+    if not rows:
+        return None
+    events = await ask(SQL.all_events, ns=ns, run=run)
+    inbox = await ask(SQL.unread_messages, ns=ns, run=run, after=0)
+    kept = labelled(await ask(SQL.tags_of_runs, ns=ns, runs=[run]))
+    return Export(
+        Run._make(rows[0]),
+        tuple(map(Event._make, events)),
+        tuple(map(Message._make, inbox)),
+        kept.get(run, NO_LABELS),
+    )
+
+
+async def lines(line: Line, wanted: LogFilter) -> list[LogLine]:
+    """Return lines of a run's log, oldest first."""
+    return [log_line(row) for row in await line.fetch(SQL.lines, **wanted._asdict())]
+
+
+def log_line(row: Sequence[Any]) -> LogLine:
+    """Return a line of a log, its texts as they were said."""
+    at, level, logger, message, *rest = row
+    return LogLine(at, level, _text(logger), _text(message), *rest)
+
+
+def _text(kept: bytes) -> str:
+    return kept.decode("utf-8", "surrogatepass")

@@ -1,0 +1,257 @@
+"""A round: writes of many runs as one statement, with one array for each column of what they write.
+
+A round takes whole batches, as long as no run is in it twice. Each write is carried out or refused
+by itself; the statement is one transaction and one round trip, however many writes it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from holdfast.model.annotations import Annotations
+from holdfast.model.events import Event
+from holdfast.model.labels import NO_LABELS, Labels, rows_of
+from holdfast.model.run import Run
+from holdfast.model.status import ASIDE, CLOSED
+from holdfast.model.writes import Advance, Annotate, Create, Outcome, Put, Renew, Write
+from holdfast.stores.postgres.statements import Statement, fragments, statement
+
+Rows = list[tuple[Any, ...]]
+Parts = dict[str, Rows]
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "key": ("n", "ns", "run"),
+    "turn": (
+        "n", "epoch", "seq", "count", "status", "reason", "owner", "wake_at", "inbox_read",
+        "inbox_seq", "takes_cancel", "progresses", "at", "closed_at", "not_before",
+    ),
+    "create": (
+        "n", "ns", "id", "workflow", "version", "status", "epoch", "owner", "wake_at",
+        "input_digest", "at", "deadline",
+    ),
+    "put": ("n", "id", "kind", "name", "payload", "at", "cancels", "unless"),
+    "note": ("n", "epoch", "moves_on"),
+    "event": (
+        "n", "seq", "generation", "epoch", "kind", "key", "asked_seq", "at", "took", "digest",
+        "codec", "payload",
+    ),
+    "supersede": ("n", "seq", "by"),
+    "line": (
+        "n", "at", "level", "logger", "message", "key", "attempt", "generation", "epoch", "fields",
+    ),
+    "beat": ("n", "key", "generation", "attempt", "at", "details", "epoch"),
+    "forget": ("n", "key"),
+    "tag": ("n", "name", "kind", "word", "number"),
+    "define": ("n", "ns", "workflow", "version", "shape"),
+    "renew": ("n", "worker", "lease", "address", "info"),
+}  # fmt: skip
+"""What each part of a round is given, in the order in which a row is made below."""
+
+HEADS = ("turn", "create", "put", "note", "renew")
+"""Parts that answer; the others are said of those that were applied."""
+APPLIED = ("turn", "create", "note")
+SAID = ("event", "supersede", "line", "beat", "forget", "tag", "define")
+
+CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
+FIRST_COLUMN = 6
+"""Where the run's own columns begin in an answer."""
+
+
+class Round:
+    """Collects writes, and reads what the statement answers."""
+
+    def __init__(self) -> None:
+        self.writes = list[Write]()
+        self._keys: set[tuple[str, str]] = set()
+        self._parts: Parts = {}
+
+    def takes(self, batch: Sequence[Write]) -> bool:
+        """Add the whole batch if all of it fits; else nothing of it."""
+        keys = [key for write in batch if (key := _key_of(write)) is not None]
+        known = self._keys
+        if len(keys) != len(batch) or len(set(keys)) != len(keys):
+            return False
+        if known and not known.isdisjoint(keys):
+            return False
+        known.update(keys)
+        for write in batch:
+            _ADD[type(write)](self._parts, len(self.writes), write)
+            self.writes.append(write)
+        return True
+
+    def question(self, now: int | None) -> tuple[Statement, list[object]]:
+        """Return the statement and what is bound in its places."""
+        asked = _statement_of(frozenset(self._parts))
+        values: dict[str, object] = {"now": now, "closed": CLOSED_LIST, "aside": ASIDE_LIST}
+        for part, rows in self._parts.items():
+            # The rows as columns: one array a place.
+            values.update(zip(_places_of(part), zip(*rows, strict=True), strict=True))
+        return asked, asked.bound(values)
+
+    def outcomes(self, rows: Sequence[Sequence[Any]]) -> list[Outcome]:
+        """Return what became of each write, in their order."""
+        found: list[Outcome | None] = [None] * len(self.writes)
+        for row in rows:
+            n, _, applied, total, inbox_seq, cancel = row[:FIRST_COLUMN]
+            write: Write = self.writes[n]
+            if applied and type(write) is Advance:
+                found[n] = Outcome(True, None, inbox_seq, cancel)
+            elif applied and type(write) is Create:
+                found[n] = Outcome(True, born(write))
+            else:
+                run = None if row[FIRST_COLUMN] is None else Run._make(row[FIRST_COLUMN:])
+                found[n] = Outcome(applied, run, total=total)
+        return [each or Outcome(False) for each in found]
+
+
+# --- each kind of write as rows
+
+
+def _row(parts: Parts, part: str, *row: Any) -> None:
+    parts.setdefault(part, []).append(row)
+
+
+def _turn(parts: Parts, n: int, write: Advance) -> None:
+    held = write.status == "running"
+    _row(parts, "key", n, write.ns, write.run)
+    _row(
+        parts, "turn", n, write.epoch, write.seq, len(write.events), write.status,
+        "" if held else kept(write.reason), write.owner, None if held else write.wake_at,
+        write.inbox_read, write.inbox_seq, write.takes_cancel, write.progresses, write.at,
+        write.at if write.status in CLOSED else None, write.not_before,
+    )  # fmt: skip
+    for event in write.events:
+        _event(parts, n, event)
+    for seq in write.supersedes:
+        _row(parts, "supersede", n, seq, write.superseded_by)
+    if write.annotations is not None:
+        _said(parts, n, write.annotations)
+
+
+def _event(parts: Parts, n: int, event: Event) -> None:
+    kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, _ = event
+    _row(
+        parts, "event", n, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec,
+        payload,
+    )  # fmt: skip
+
+
+def _create(parts: Parts, n: int, write: Create) -> None:
+    run = born(write)
+    _row(
+        parts, "create", n, run.ns, run.id, run.workflow, run.version, run.status, run.epoch,
+        run.owner, run.wake_at, run.input_digest, run.created_at, run.deadline,
+    )  # fmt: skip
+    _event(parts, n, write.event)
+    if write.labels is not NO_LABELS:
+        for label in tag_rows(write.labels):
+            _row(parts, "tag", n, *label)
+    if write.defines is not None:
+        _row(parts, "define", n, *write.defines)
+
+
+def _put(parts: Parts, n: int, write: Put) -> None:
+    message = write.message
+    _row(parts, "key", n, write.ns, write.run)
+    _row(
+        parts, "put", n, message.id, message.kind, message.name, message.payload, message.at,
+        write.cancels, write.unless,
+    )  # fmt: skip
+
+
+def _note(parts: Parts, n: int, write: Annotate) -> None:
+    _row(parts, "key", n, write.ns, write.run)
+    _row(parts, "note", n, write.epoch, write.moves_on)
+    _said(parts, n, write.annotations)
+
+
+def _said(parts: Parts, n: int, said: Annotations) -> None:
+    for line in said.lines:
+        logger, message = as_bytes(line.logger), as_bytes(line.message)
+        _row(parts, "line", n, *line._replace(logger=logger, message=message))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    # One row a key: what is forgotten in the same breath is not kept first.
+    last = {beat.key: beat for beat in said.progress if beat.key not in said.forgets}
+    for beat in last.values():
+        _row(parts, "beat", n, *beat)
+    for key in said.forgets:
+        _row(parts, "forget", n, key)
+
+
+def _renew(parts: Parts, n: int, write: Renew) -> None:
+    _row(parts, "renew", n, write.worker, write.lease, write.address, write.info)
+
+
+_ADD: Mapping[type[Any], Callable[[Parts, int, Any], None]] = {
+    Advance: _turn,
+    Create: _create,
+    Put: _put,
+    Annotate: _note,
+    Renew: _renew,
+}
+
+
+def _key_of(write: Write) -> tuple[str, str] | None:
+    """Return what a write is alone on in its round; None if it fits into none."""
+    match write:
+        case Advance() | Put() | Annotate():
+            return write.ns, write.run
+        case Create():
+            return write.ns, write.id
+        case Renew():
+            return "worker", write.worker
+        case _:
+            return None
+
+
+def born(write: Create) -> Run:
+    """Return the row that a start makes."""
+    event, wake_at = write.event, None if write.owner else write.wake_at
+    if wake_at is not None and write.deadline is not None:
+        wake_at = min(wake_at, write.deadline)
+    return Run(
+        write.ns, write.id, write.workflow, write.version,
+        "running" if write.owner else "pending", "", 1, event.epoch, 1, write.owner, wake_at,
+        0, 0, 0, 0, write.input_digest, event.at, event.at, None, write.deadline,
+    )  # fmt: skip
+
+
+def tag_rows(labels: Labels) -> Rows:
+    """Return labels as name, kind, word, number: one of the last two."""
+    return [
+        (name, kind, value, None) if isinstance(value, str) else (name, kind, None, Decimal(value))
+        for name, kind, value in rows_of(labels)
+    ]
+
+
+def as_bytes(text: str) -> bytes:
+    """Return a text of a user's program, whatever it holds."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def kept(text: str) -> str:
+    """Return a text for people without the zero, which PostgreSQL keeps in no text."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
+
+
+@cache
+def _places_of(part: str) -> tuple[str, ...]:
+    return tuple(f"{part}_{column}" for column in COLUMNS[part])
+
+
+@cache
+def _statement_of(parts: frozenset[str]) -> Statement:
+    """Put together the fragments that these parts need."""
+    text = fragments()
+    written = [text["round_head"]]
+    if "key" in parts:
+        written.append(text["round_locked"])
+    written += [text[f"round_{part}s"] for part in HEADS if part in parts]
+    applied = [text[f"applied_{part}s"] for part in APPLIED if part in parts]
+    if applied:
+        written.append(text["round_applied"].replace(":applied", "\nUNION ALL\n".join(applied)))
+        written += [text[f"round_{part}s"] for part in SAID if part in parts]
+    answers = [text[f"told_{part}s"] for part in HEADS if part in parts]
+    return statement("\n".join([*written, "\nUNION ALL\n".join(answers)]))

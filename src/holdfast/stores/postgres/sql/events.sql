@@ -1,0 +1,72 @@
+-- name: add_event
+INSERT INTO holdfast.events (
+    ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+)
+VALUES (
+    :ns, :run, :seq, :generation, :epoch, :kind, :key, :asked_seq, :at, :took, :digest, :codec,
+    :payload
+)
+
+-- name: import_event
+INSERT INTO holdfast.events (
+    ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload,
+    superseded_by
+)
+VALUES (
+    :ns, :run, :seq, :generation, :epoch, :kind, :key, :asked_seq, :at, :took, :digest, :codec,
+    :payload, :superseded_by
+)
+
+-- name: load
+-- The run, its living events, its unread messages and the heartbeats of its open steps: one
+-- statement, so that all of it is of one moment. Each row has what its `part` needs.
+WITH r AS MATERIALIZED (SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run)
+SELECT 0 AS part,
+    NULL::text AS kind, NULL::int8 AS at, NULL::text AS key, NULL::bytea AS payload,
+    NULL::int8 AS asked_seq, NULL::bytea AS digest, NULL::int8 AS took, NULL::int8 AS event_seq,
+    NULL::int8 AS event_epoch, NULL::int8 AS event_generation, NULL::int8 AS codec,
+    NULL::int8 AS superseded_by,
+    r.*
+FROM r
+UNION ALL
+SELECT 1, e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq, e.epoch,
+    e.generation, e.codec, e.superseded_by,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM (
+    SELECT * FROM holdfast.events
+    WHERE ns = :ns AND run = :run AND seq > :after AND superseded_by IS NULL
+    ORDER BY seq
+) e
+UNION ALL
+SELECT 2, i.kind, i.at, i.id, i.payload, i.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    i.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM (
+    SELECT inbox.* FROM holdfast.inbox, r
+    WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.n > r.inbox_read
+    ORDER BY inbox.n
+) i
+UNION ALL
+SELECT 3, NULL, p.at, p.key, p.details, p.attempt, NULL, NULL, NULL, p.epoch, p.generation,
+    NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM (
+    SELECT progress.* FROM holdfast.progress, r
+    WHERE progress.ns = :ns AND progress.run = :run AND r.closed_at IS NULL
+    ORDER BY progress.key
+) p
+
+-- name: all_events
+SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
+FROM holdfast.events
+WHERE ns = :ns AND run = :run
+ORDER BY seq
+
+-- name: last_event_at
+SELECT at FROM holdfast.events WHERE ns = :ns AND run = :run ORDER BY seq DESC LIMIT 1
+
+-- name: supersede_events
+UPDATE holdfast.events SET superseded_by = :by
+WHERE ns = :ns AND run = :run AND seq = ANY (:seqs::int8[])

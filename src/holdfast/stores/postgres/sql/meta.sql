@@ -1,0 +1,36 @@
+-- name: clock
+SELECT holdfast.clock(NULL)
+
+-- name: meta
+SELECT value FROM holdfast.meta WHERE key = :key
+
+-- name: is_pruned_lately
+SELECT EXISTS (
+    SELECT 1 FROM holdfast.meta
+    WHERE key = :key AND holdfast.clock(:now::int8) - value < :every::int8
+)
+
+-- name: mark_pruned
+INSERT INTO holdfast.meta (key, value) VALUES (:key, holdfast.clock(:now::int8))
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: server
+SELECT current_setting('server_version_num')::int / 10000 AS version,
+    pg_is_in_recovery() AS recovers,
+    current_setting('server_encoding') AS encoding,
+    current_setting('fsync') AS fsync,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction,
+    to_regclass('holdfast.meta') IS NOT NULL AS is_known
+
+-- name: schema_version
+SELECT value FROM holdfast.meta WHERE key = 'schema'
+
+-- name: mark_schema
+INSERT INTO holdfast.meta (key, value) VALUES ('schema', :version)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: lock_schema
+-- Given back with the transaction. A migration may take as long as it takes.
+SELECT set_config('statement_timeout', '0', true), pg_advisory_xact_lock(:key::int8)

@@ -1,0 +1,213 @@
+-- name: run
+SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run
+
+-- name: lock_run
+-- Before a statement that reads what others may have written under this lock: it begins after it.
+SELECT FROM holdfast.runs WHERE ns = :ns AND id = :run FOR NO KEY UPDATE
+
+-- name: import_run
+INSERT INTO holdfast.runs (
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+    inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+    deadline
+)
+VALUES (
+    :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
+    :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at,
+    :closed_at, :deadline
+)
+ON CONFLICT DO NOTHING
+RETURNING 1
+
+-- name: move_run
+UPDATE holdfast.runs
+SET status = :status,
+    reason = :reason,
+    seq = seq + 1,
+    epoch = epoch + 1,
+    generation = generation + CASE WHEN :reopens::bool THEN 1 ELSE 0 END,
+    owner = NULL,
+    wake_at = :wake_at,
+    strikes = 0,
+    updated_at = :at::int8,
+    closed_at = :closed_at,
+    deadline = CASE WHEN :reopens::bool THEN :deadline::int8 ELSE deadline END
+WHERE ns = :ns AND id = :run
+    AND status = ANY (:origins::text[])
+    AND strikes >= :strikes::int8
+    AND (:seq::int8 IS NULL OR seq = :seq::int8)
+RETURNING *
+
+-- name: claim_runs
+-- Suspects are looked for apart, so that a crowd of them at the head uses up no place. What two
+-- claimers want goes to the first; the other takes the next (SKIP LOCKED). Without MATERIALIZED
+-- the inner query could be run again for every row, and each time take others.
+WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+, sound AS MATERIALIZED (
+    SELECT ns, id, wake_at FROM holdfast.runs
+    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+        AND wake_at <= (SELECT now FROM clock)
+        AND (workflow = ANY (:workflows::text[])
+            OR workflow || '/' || version = ANY (:workflows::text[]))
+        AND strikes < 2
+    ORDER BY wake_at, id
+    LIMIT :limit
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+, suspects AS MATERIALIZED (
+    SELECT ns, id, wake_at FROM holdfast.runs
+    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+        AND wake_at <= (SELECT now FROM clock)
+        AND (workflow = ANY (:workflows::text[])
+            OR workflow || '/' || version = ANY (:workflows::text[]))
+        AND strikes >= 2 AND strikes < :strikes::int8
+    ORDER BY wake_at, id
+    LIMIT :suspects
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+, chosen AS MATERIALIZED (
+    SELECT ns, id, wake_at AS due FROM (SELECT * FROM sound UNION ALL SELECT * FROM suspects) both_
+    ORDER BY wake_at, id
+    LIMIT :limit
+)
+, renewed AS (
+    INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
+    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8), '', :info
+    WHERE EXISTS (SELECT 1 FROM chosen)
+    ON CONFLICT (id) DO UPDATE
+    SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+)
+, taken AS (
+    UPDATE holdfast.runs r
+    SET status = 'running', reason = '', owner = :worker, epoch = r.epoch + 1, wake_at = NULL,
+        updated_at = (SELECT now FROM clock)
+    FROM chosen c
+    WHERE r.ns = c.ns AND r.id = c.id
+    RETURNING c.due, r.*
+)
+SELECT t.due, true AS taken,
+    e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq AS event_seq,
+    e.epoch AS event_epoch, e.generation AS event_generation, e.codec, e.superseded_by,
+    t.ns, t.id, t.workflow, t.version, t.status, t.reason, t.generation, t.epoch, t.seq,
+    t.owner, t.wake_at, t.inbox_seq, t.inbox_read, t.cancel, t.strikes, t.input_digest,
+    t.created_at, t.updated_at, t.closed_at, t.deadline
+FROM taken t
+LEFT JOIN holdfast.events e ON t.seq = 1 AND e.ns = t.ns AND e.run = t.id AND e.seq = 1
+UNION ALL
+SELECT r.wake_at, false,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    r.*
+FROM holdfast.runs r
+WHERE :suspects > 0 AND r.ns = :ns
+    AND r.status IN ('pending', 'waiting', 'paused', 'blocked')
+    AND r.wake_at <= (SELECT now FROM clock)
+    AND (r.workflow = ANY (:workflows::text[])
+        OR r.workflow || '/' || r.version = ANY (:workflows::text[]))
+    AND r.strikes >= 2 AND r.strikes >= :strikes::int8
+    AND ((SELECT count(*) FROM chosen) < :limit
+        OR (r.wake_at, r.id) < (SELECT due, id FROM chosen ORDER BY due DESC, id DESC LIMIT 1))
+ORDER BY 1, id
+
+-- name: look
+-- The queue as one worker sees it: can anything be taken, what is ours, who is gone.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+-- The recursion hops from owner to owner in the index, however many runs each of them holds.
+, owners (id) AS (
+    SELECT min(owner) FROM holdfast.runs WHERE owner IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(owner) FROM holdfast.runs WHERE owner > owners.id) FROM owners
+    WHERE owners.id IS NOT NULL
+)
+SELECT
+    (SELECT now FROM clock) AS now,
+    EXISTS (
+        SELECT 1 FROM holdfast.runs
+        WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+            AND wake_at <= (SELECT now FROM clock)
+            AND (workflow = ANY (:workflows::text[])
+                OR workflow || '/' || version = ANY (:workflows::text[]))
+            AND (strikes < 2 OR :suspects > 0)
+    ) AS claimable,
+    (
+        SELECT wake_at FROM holdfast.runs
+        WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+            AND wake_at > (SELECT now FROM clock)
+            AND (workflow = ANY (:workflows::text[])
+                OR workflow || '/' || version = ANY (:workflows::text[]))
+        ORDER BY wake_at
+        LIMIT 1
+    ) AS next_wake_at,
+    (SELECT array_agg(id) FROM holdfast.runs WHERE owner = :worker AND ns = :ns) AS held,
+    (
+        SELECT array_agg(id ORDER BY id) FROM holdfast.runs
+        WHERE owner = :worker AND ns = :ns AND inbox_seq > inbox_read
+    ) AS mail,
+    (
+        -- A worker that holds nothing does not renew: only holders are missed.
+        SELECT array_agg(owners.id ORDER BY owners.id)
+        FROM owners LEFT JOIN holdfast.workers w ON w.id = owners.id
+        WHERE owners.id <> :worker AND coalesce(w.lease_until, 0) <= (SELECT now FROM clock)
+    ) AS dead,
+    (
+        SELECT array_agg(DISTINCT rtrim(workflow || '/' || version, '/'))
+        FROM (
+            SELECT workflow, version FROM holdfast.runs
+            WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+                AND wake_at <= (SELECT now FROM clock)
+            ORDER BY wake_at
+            LIMIT 1000
+        ) due
+        WHERE workflow <> ALL (:workflows::text[])
+            AND workflow || '/' || version <> ALL (:workflows::text[])
+    ) AS unregistered
+
+-- name: is_owner
+SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
+
+-- name: release_runs_of
+WITH locked AS MATERIALIZED (
+    SELECT ns, id FROM holdfast.runs WHERE owner = :worker ORDER BY ns, id FOR NO KEY UPDATE
+)
+UPDATE holdfast.runs r
+SET status = 'waiting', owner = NULL, wake_at = holdfast.clock(:now::int8),
+    strikes = r.strikes + 1, reason = :reason
+FROM locked l
+WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
+RETURNING 1
+
+-- name: find_runs
+SELECT * FROM holdfast.runs
+WHERE ns = :ns
+    AND (:before_at::int8 IS NULL OR (created_at, id) < (:before_at::int8, :before_id))
+    AND (:statuses::text[] IS NULL OR status = ANY (:statuses::text[]))
+    AND (:workflow = '' OR workflow = :workflow)
+    AND (:id_prefix = '' OR starts_with(id, :id_prefix))
+    AND (:ids::text[] IS NULL OR id = ANY (:ids::text[]))
+    AND created_at >= :created_after
+ORDER BY created_at DESC, id DESC
+LIMIT :limit
+
+-- name: find_runs_by_id
+SELECT * FROM holdfast.runs
+WHERE ns = :ns AND id = ANY (:ids::text[])
+    AND (:statuses::text[] IS NULL OR status = ANY (:statuses::text[]))
+    AND created_at >= :created_after
+ORDER BY created_at DESC, id DESC
+
+-- name: prune_runs
+-- One statement takes a run and everything of it. Whoever prunes at the same time takes others.
+WITH old AS MATERIALIZED (
+    SELECT ns, id FROM holdfast.runs
+    WHERE ns = :ns AND closed_at < :before
+    ORDER BY closed_at, id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+, e AS (DELETE FROM holdfast.events t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, i AS (DELETE FROM holdfast.inbox t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, g AS (DELETE FROM holdfast.run_tags t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, r AS (DELETE FROM holdfast.runs t USING old o WHERE t.ns = o.ns AND t.id = o.id)
+SELECT count(*) FROM old

@@ -1,0 +1,237 @@
+"""A database that many hosts share.
+
+Writes go through the process's one `Writer`, each round as one statement. Claims, reads, renewals
+and notices have connections of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
+from holdfast.model.run import Loaded, Run
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.store import Hear
+from holdfast.stores.postgres import checks, claims, doctor, reader
+from holdfast.stores.postgres.alone import reap
+from holdfast.stores.postgres.bells import Listener, Ringer
+from holdfast.stores.postgres.clock import DatabaseClock
+from holdfast.stores.postgres.connection import BY_INDEX, BY_KEY, Line, Target
+from holdfast.stores.postgres.failures import Conflict, of_a_read, of_a_write
+from holdfast.stores.postgres.filtering import statement_of
+from holdfast.stores.postgres.heartbeat import Heartbeat
+from holdfast.stores.postgres.rounds import CLOSED_LIST
+from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.writer import Writer
+
+SQL = queries()
+
+
+class PostgresStore:
+    """Keeps runs in a PostgreSQL database, in the schema `holdfast`.
+
+    `clock` is for tests: time is then what it says, instead of what the database's clock says.
+    With `rings=False` nobody is told of changes but listeners of this object.
+    """
+
+    def __init__(
+        self, url: str, *, clock: Callable[[], int] | None = None, rings: bool = True
+    ) -> None:
+        self._target, self._given, self._rings = Target(url), clock, rings
+        self._database = DatabaseClock()
+        self._latest = 0
+        self._hearers: dict[Hear, bool] = {}
+        self._listener: Listener | None = None
+        self._me = uuid4().hex
+
+    async def open(self) -> None:
+        """Connect, and create or migrate the schema. Raises `StoreVersion` or `StoreSettings`."""
+        self._home = asyncio.get_running_loop()
+        target = self._target
+        self._writes = Line(target, {**BY_KEY, "application_name": "holdfast writes"})
+        self._claims = Line(target, {**BY_INDEX, "application_name": "holdfast claims"})
+        self._reads = Line(target, {**BY_KEY, "application_name": "holdfast reads"})
+        self._searches = Line(target, {"application_name": "holdfast searches"})
+        self._bells = Line(target, {"application_name": "holdfast bells"})
+        self._heartbeat = Heartbeat(target, self._test_time)
+        self._ringer = Ringer(self._bells, self._me)
+        self._writer = Writer(self._writes, self._test_time, self._tell)
+        try:
+            with _reading():
+                await checks.check(self._writes, is_pooled=target.is_pooled)
+                await checks.migrate(self._writes)
+                await self._ask_the_time()
+        except BaseException:
+            await self._writes.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish the writes under way and hang up every line."""
+        self._hearers.clear()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._writer.close()
+        await self._ringer.close()
+        await self._heartbeat.close()
+        for line in self._lines:
+            await line.close()
+
+    @property
+    def _lines(self) -> tuple[Line, ...]:
+        return self._writes, self._claims, self._reads, self._searches, self._bells
+
+    @property
+    def statements(self) -> int:
+        """How many statements this process has sent, whatever for."""
+        return sum(line.statements for line in self._lines)
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions the writer has committed."""
+        return self._writer.commits
+
+    def now(self) -> int:
+        """Return the database's clock as it is known here; it never goes back."""
+        self._latest = max(self._latest, (self._given or self._database)())
+        return self._latest
+
+    def _test_time(self) -> int | None:
+        """Return the time a statement is to use, or None for the database's own."""
+        return None if self._given is None else self.now()
+
+    async def _ask_the_time(self) -> None:
+        sent = self._database.ticked()
+        [[told]] = await self._claims.fetch(SQL.clock)
+        self._database.learn(told, sent)
+
+    def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
+        """Carry out the batch with whatever else is ready, in one transaction."""
+        if asyncio.get_running_loop() is self._home:
+            return self._writer.submit(batch)
+        return self._heartbeat.write(batch)
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Look first; write only if there is something to take."""
+        now = self._test_time()
+        if not (claim.eager or claim.reaps):
+            row = await self._look(claim, now)
+            if not row["claimable"] or claim.limit <= 0:
+                return claims.seen(row, Claimed())
+        found = Claimed()
+        with _writing():
+            reaped = await self._reap(claim, now) if claim.reaps else ()
+            if claim.limit > 0:
+                rows = await self._claims.fetch(SQL.claim_runs, **claims.taking(claim, now))
+                found = claims.taken(rows)
+        row = await self._look(claim, now)
+        if reaped and row["claimable"]:
+            self._tell([Notice(what="ready")])
+        return claims.seen(row, found._replace(reaped=reaped))
+
+    async def _look(self, claim: Claim, now: int | None) -> Any:
+        sent = self._database.ticked()
+        with _reading():
+            [row] = await self._claims.fetch(SQL.look, **claims.looking(claim, now))
+        if now is None:
+            self._database.learn(row["now"], sent)
+        return row
+
+    async def _reap(self, claim: Claim, now: int | None) -> tuple[tuple[str, int], ...]:
+        async with self._claims.transaction() as ask:
+            counts = [(each.worker, (await reap(ask, each, now)).total) for each in claim.reaps]
+        return tuple((worker, count) for worker, count in counts if count)
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return the run with its living events and unread messages, as of one moment."""
+        with _reading():
+            return await reader.load(self._reads, ns, run, after)
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        asked, binds = statement_of(filter, page)
+        with _reading():
+            rows = await self._searches.fetch(asked, **binds)
+        return list(map(Run._make, rows))[: page.limit]
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return the tags and attributes of those runs that have some."""
+        with _reading():
+            return await reader.labels(self._reads, ns, runs)
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Return everything of a run, superseded events too, as of one moment."""
+        with _reading():
+            async with self._searches.transaction(reads=True) as ask:
+                return await reader.export(ask, ns, run)
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log, oldest first."""
+        with _reading():
+            return await reader.lines(self._searches, wanted)
+
+    async def dump(self) -> Dump:
+        """Return everything the schema holds, superseded events too, as of one moment."""
+        with _reading():
+            async with self._searches.transaction(reads=True) as ask:
+                return await doctor.dump(ask, self.now())
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        with _reading():
+            rows = await self._searches.fetch(
+                SQL.buckets, now=self._test_time(), closed=CLOSED_LIST
+            )
+        return {(ns, run): tuple(names.split()) for ns, run, names in rows}
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Call `hear` after each commit here, and when another process rings."""
+        self._hearers[hear] = bool(worker)
+        if self._rings and self._listener is None:
+            self._listener = Listener(self._target, self._me, self._rung)
+
+        def stop() -> None:
+            self._hearers.pop(hear, None)
+
+        return stop
+
+    def _rung(self, for_workers: bool) -> None:
+        for hear, is_worker in tuple(self._hearers.items()):
+            if for_workers or not is_worker:
+                hear([Notice()])
+
+    def _tell(self, heard: list[Notice]) -> None:
+        for hear in tuple(self._hearers):
+            hear(heard)
+        if self._rings:
+            self._ringer.ring(heard)
+
+
+@contextlib.contextmanager
+def _reading() -> Generator[None]:
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        raise of_a_read(error) from error
+
+
+@contextlib.contextmanager
+def _writing() -> Generator[None]:
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        meant = of_a_write(error)
+        if isinstance(meant, Conflict):
+            meant = StoreUnavailable(f"Nothing was written, another writer was there: {meant}.")
+        raise meant from error

@@ -1,0 +1,176 @@
+"""One writer for a process: group commit.
+
+Everything that became ready while the previous commit was on its way goes as one round. The writer
+never waits to gather more. A round that the server refuses as a whole is written batch by batch,
+so that one bad write cannot take others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import random
+from typing import NamedTuple
+
+from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.model.run import Run
+from holdfast.model.writes import Create, Notice, Outcome, Write
+from holdfast.stores.notices import notices_of
+from holdfast.stores.postgres.alone import write_alone
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.failures import BadWrite, Conflict, of_a_write, unknown
+from holdfast.stores.postgres.rounds import Round
+from holdfast.stores.postgres.statements import queries
+
+SQL = queries()
+log = logging.getLogger("holdfast.store")
+
+TRIES = 5
+"""How often a batch is tried that other writers come in the way of."""
+PAUSE = 0.01
+"""Seconds before the second try, by chance up to twice as many; longer before each further one."""
+
+Told = Callable[[list[Notice]], None]
+
+
+class Job(NamedTuple):
+    """A batch that waits, and where its outcomes go."""
+
+    batch: Sequence[Write]
+    future: asyncio.Future[list[Outcome]]
+
+
+class Group(NamedTuple):
+    """Jobs that are carried out together: by one round, or (None) one job in a transaction."""
+
+    jobs: list[Job]
+    round: Round | None
+
+
+class Writer:
+    """Writes on one line. `clock` gives the time of a test, or None for the database's own."""
+
+    def __init__(self, line: Line, clock: Callable[[], int | None], tell: Told) -> None:
+        self._line, self._clock, self._tell = line, clock, tell
+        self._waiting: deque[Job] = deque()
+        self._serving: asyncio.Task[None] | None = None
+        self.commits = 0
+        """How many transactions were committed."""
+
+    def submit(self, batch: Sequence[Write]) -> asyncio.Future[list[Outcome]]:
+        """Write the batch with whatever else is ready; the future has what became of it."""
+        loop = asyncio.get_running_loop()
+        job = Job(batch, loop.create_future())
+        if not batch:
+            job.future.set_result([])
+            return job.future
+        self._waiting.append(job)
+        if self._serving is None:
+            # It begins after what is ready now: all of this tick goes together.
+            self._serving = loop.create_task(self._serve(), name="holdfast writer")
+        return job.future
+
+    async def close(self) -> None:
+        """Finish what was given."""
+        if self._serving is not None:
+            await asyncio.gather(self._serving, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        try:
+            while self._waiting:
+                await self._write(self._next())
+        finally:
+            self._serving = None
+
+    def _next(self) -> Group:
+        """Take the batches from the head of the queue that fit into one round."""
+        waiting, jobs, round_ = self._waiting, list[Job](), Round()
+        while waiting and round_.takes(waiting[0].batch):
+            jobs.append(waiting.popleft())
+        return Group(jobs, round_) if jobs else Group([waiting.popleft()], None)
+
+    async def _write(self, group: Group) -> None:
+        """Carry the group out, or one by one if that fails; everybody hears of their own."""
+        try:
+            outcomes = await self._patiently(group)
+        except Exception as error:
+            if len(group.jobs) == 1 or not isinstance(error, BadWrite | Conflict):
+                _fail(group.jobs, error)
+                return
+            for job in group.jobs:
+                alone = Round()
+                alone.takes(job.batch)
+                await self._write(Group([job], alone))
+        except BaseException as error:
+            _fail(group.jobs, unknown(error))
+            raise
+        else:
+            self._done(group, await self._filled(group, outcomes))
+
+    async def _patiently(self, group: Group) -> list[Outcome]:
+        """Try again when other writers come in the way."""
+        for tried in range(TRIES):
+            try:
+                return await self._carry_out(group)
+            except Conflict as conflict:
+                log.debug("two writers met, once more: %s", conflict)
+                if tried == TRIES - 1:
+                    if len(group.jobs) > 1:
+                        raise
+                    raise StoreUnavailable(
+                        f"Nothing was written, others came in the way: {conflict}. Try again."
+                    ) from conflict
+            await asyncio.sleep(PAUSE * 2**tried * (1 + random()))
+        raise AssertionError("the last try returns or raises")
+
+    async def _carry_out(self, group: Group) -> list[Outcome]:
+        try:
+            if group.round is None:
+                async with self._line.transaction() as ask:
+                    outcomes = await write_alone(ask, group.jobs[0].batch, self._clock())
+            else:
+                rows = await self._line.run(*group.round.question(self._clock()))
+                outcomes = group.round.outcomes(rows)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise of_a_write(error) from error
+        self.commits += 1
+        return outcomes
+
+    async def _filled(self, group: Group, outcomes: list[Outcome]) -> list[Outcome]:
+        """Add the rows of runs that others started while our start was on its way.
+
+        The statement could not see them. If they cannot be read, nobody knows of that start.
+        """
+        writes = [write for job in group.jobs for write in job.batch]
+        for n, (write, outcome) in enumerate(zip(writes, outcomes, strict=True)):
+            if type(write) is Create and outcome.run is None:
+                try:
+                    rows = await self._line.fetch(SQL.run, ns=write.ns, run=write.id)
+                except Exception as error:
+                    _fail([job for job in group.jobs if write in job.batch], unknown(error))
+                    continue
+                outcomes[n] = Outcome(False, Run._make(rows[0]) if rows else None)
+        return outcomes
+
+    def _done(self, group: Group, outcomes: list[Outcome]) -> None:
+        begin, results = 0, list[list[Outcome]]()
+        heard: list[Notice] = []
+        for job in group.jobs:
+            results.append(outcomes[begin : begin + len(job.batch)])
+            heard += notices_of(job.batch, results[-1])
+            begin += len(job.batch)
+        if heard:
+            self._tell(heard)
+        for job, result in zip(group.jobs, results, strict=True):
+            if not job.future.done():
+                job.future.set_result(result)
+
+
+def _fail(jobs: Sequence[Job], error: Exception) -> None:
+    for job in jobs:
+        if not job.future.done():
+            job.future.set_exception(error)
