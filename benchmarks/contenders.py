@@ -57,8 +57,8 @@ CONTENDERS = (
     Contender("holdfast", POSTGRES, "Holdfast", ("w1", "w2", "w3", "w4", "w5", "w8")),
     Contender("langgraph", POSTGRES, "LangGraph", ("w1", "w2", "w4", "w5")),
     Contender("dbos", POSTGRES, "DBOS", ("w1", "w2", "w3", "w4", "w5")),
-    Contender("pgqueuer", POSTGRES, "PgQueuer", ("w3",)),
-    Contender("procrastinate", POSTGRES, "Procrastinate", ("w3",)),
+    Contender("pgqueuer", POSTGRES, "PgQueuer, to start", ("w3",)),
+    Contender("procrastinate", POSTGRES, "Procrastinate, to start", ("w3",)),
 )
 
 

@@ -18,7 +18,7 @@ from benchmarks.work import FIGURES, TIMES
 
 WIDTH, MARGIN, GAP = 980, 28, 36
 TOP, BAR, PITCH, HEAD = 92, 16, 25, 54
-LABEL, VALUE = 128, 66  # room to the left of the bars and to their right
+LABEL, VALUE = 150, 66  # room to the left of the bars and to their right
 CUT = 6  # a bar so many times as long as the next is cut
 OUR_COLOUR, MEMORY_COLOUR, PEER_COLOUR = "#0f766e", "#7cc4bb", "#9aa7b8"
 COLOURS = {

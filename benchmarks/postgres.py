@@ -16,6 +16,7 @@ STORE = "postgres"
 ADDRESS, PSQL = "BENCH_POSTGRES", "BENCH_PSQL"
 SETTINGS = ("fsync", "synchronous_commit")
 SYNCS = "SELECT COALESCE(sum(fsyncs), 0) FROM pg_stat_io WHERE object = 'wal'"
+SYNCS_BEFORE_18 = "SELECT wal_sync FROM pg_stat_wal"
 
 
 @contextlib.contextmanager
@@ -64,4 +65,5 @@ def disk_bytes(url: str) -> int:
 
 def syncs() -> int:
     """Return how often the server has synced its log so far."""
-    return int(psql("SELECT pg_stat_force_next_flush()", SYNCS).split()[-1])
+    version = int(psql("SHOW server_version_num"))
+    return int(psql(SYNCS if version >= 180_000 else SYNCS_BEFORE_18))
