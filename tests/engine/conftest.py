@@ -10,9 +10,10 @@ import holdfast as hf
 from tests.engine.places import Place
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path)
+    url = request.getfixturevalue("postgres_store") if request.param == "postgres" else ""
+    return Place(request.param, tmp_path, url)
 
 
 @pytest.fixture

@@ -22,10 +22,11 @@ PATIENCE = 10.0
 class Place:
     """One store. `open` it again and the runs are still there."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, url: str = "") -> None:
         self.kind = kind
         self.path = folder / "engine.db"
-        self._memory = MemoryStore()
+        memory = MemoryStore()
+        self.url: str | MemoryStore = url or {"memory": memory}.get(kind, f"sqlite:///{self.path}")
 
     def open(
         self, app: hf.App, *, worker: bool = True, **settings: Any
@@ -37,8 +38,7 @@ class Place:
     async def _open(
         self, app: hf.App, worker: bool, settings: hf.Settings
     ) -> AsyncIterator[hf.Client]:
-        url = f"sqlite:///{self.path}" if self.kind == "sqlite" else self._memory
-        async with open_client(app, url, worker=worker, settings=settings) as client:
+        async with open_client(app, self.url, worker=worker, settings=settings) as client:
             yield client
             found = invariants.check(await invariants.dump(cast("Any", client.engine.store)))
             assert found == []

@@ -58,7 +58,7 @@ async def test_a_running_step_is_stopped_and_named(place: Place, app: hf.App) ->
         await work()
 
     async with place.open(app) as client:
-        run = await client.start(flow.bind(), timeout=SOON)
+        run = await client.start(flow.bind(), timeout=10 * SOON)  # the step must have begun
         with pytest.raises(hf.RunTimedOut, match="step work#1"):
             await within(run.result())
         await within(stopped.wait())

@@ -251,7 +251,14 @@ async def test_leaving_lets_a_running_step_finish(place: Place, app: hf.App) -> 
     async with place.open(app, drain=5) as client:
         run = await client.start(flow.bind())
         await within(began.wait())
-        asyncio.get_running_loop().call_later(0.03, release.set)
+        worker = worker_of(client)
+
+        async def release_when_leaving() -> None:
+            await until(lambda: worker.offer() is None)
+            release.set()
+
+        leaving = asyncio.create_task(release_when_leaving())
+    await leaving
     assert calls == ["slow"], "recorded, and nothing new started"
     async with place.open(app) as client:
         assert await within(client.get(run.id).result()) == 3

@@ -1,4 +1,4 @@
-"""Any filter finds the same runs on both stores, and no text in one is ever more than a text."""
+"""Any filter finds the same runs on every store, and no text in one is ever more than a text."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,10 @@ from holdfast.model.filters import STATUSES, Operator, Term, parse, quoted
 from holdfast.model.labels import KEYS, Labels, checked_labels
 from holdfast.model.writes import Filter, Page
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import SECOND, ManualClock
+from holdfast.testing.inline import Elsewhere, InlineStore
 
 INJECTIONS = (
     "' OR '1'='1", "'; DROP TABLE runs; --", '" OR ""="', "1; SELECT * FROM workers",
@@ -66,13 +68,14 @@ terms = st.one_of(
 )  # fmt: skip
 
 
-class Pair:
-    """Two stores that are given the same."""
+class Trio:
+    """Three stores that are given the same."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str, elsewhere: Elsewhere) -> None:
         self.clock = ManualClock()
         sqlite = SqliteStore(folder / "runs.db", clock=self.clock, threaded=False)
-        self.stores = (MemoryStore(self.clock), sqlite)
+        postgres = PostgresStore(url, clock=self.clock, rings=False)
+        self.stores = (MemoryStore(self.clock), sqlite, InlineStore(postgres, elsewhere))
         self.count = 0
 
     async def open(self) -> None:
@@ -97,17 +100,18 @@ class Pair:
             await store.write(writes)
 
     async def find(self, filter: Filter, page: Page) -> list[hf.Run]:
-        oracle, other = [await store.find(filter, page) for store in self.stores]
-        assert other == oracle, filter
+        oracle, *others = [await store.find(filter, page) for store in self.stores]
+        assert others == [oracle, oracle], filter
         return oracle
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    stores = Pair(tmp_path)
-    asyncio.run(stores.open())
-    yield stores
-    asyncio.run(stores.close())
+def trio(tmp_path: Path, postgres_store: str) -> Iterator[Trio]:
+    with Elsewhere() as elsewhere:
+        stores = Trio(tmp_path, postgres_store, elsewhere)
+        asyncio.run(stores.open())
+        yield stores
+        asyncio.run(stores.close())
 
 
 quiet = settings(
@@ -121,26 +125,26 @@ quiet = settings(
     wanted=st.lists(terms, max_size=4).map(tuple),
     limit=st.sampled_from([1, 100]),
 )
-def test_any_filter_finds_the_same_on_both_stores(
-    pair: Pair, runs: list[tuple[Labels, str]], wanted: tuple[Term, ...], limit: int
+def test_any_filter_finds_the_same_on_every_store(
+    trio: Trio, runs: list[tuple[Labels, str]], wanted: tuple[Term, ...], limit: int
 ) -> None:
     async def check() -> None:
         for number, (given_labels, workflow) in enumerate(runs):
-            await pair.start(given_labels, workflow, "other" if number % 4 == 3 else "default")
-        await pair.find(Filter(terms=wanted), Page(limit))
+            await trio.start(given_labels, workflow, "other" if number % 4 == 3 else "default")
+        await trio.find(Filter(terms=wanted), Page(limit))
         # Each alone too: a filter of several mostly finds nothing.
         for term in wanted:
-            await pair.find(Filter(terms=(term,)), Page(100))
+            await trio.find(Filter(terms=(term,)), Page(100))
 
     asyncio.run(check())
 
 
 @quiet
 @given(st.text(max_size=60))
-def test_any_text_is_read_or_refused_with_its_place(pair: Pair, text: str) -> None:
+def test_any_text_is_read_or_refused_with_its_place(trio: Trio, text: str) -> None:
     place = 1
     try:
-        asyncio.run(pair.find(Filter(terms=parse(text, 0)), Page(10)))
+        asyncio.run(trio.find(Filter(terms=parse(text, 0)), Page(10)))
     except hf.InvalidFilter as error:
         place = error.column
     assert 1 <= place <= len(text) + 1
@@ -154,31 +158,25 @@ SHAPES = (
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_no_text_in_a_filter_is_ever_more_than_a_text(tmp_path: Path, shape: str) -> None:
-    pair = Pair(tmp_path)
-    await pair.open()
-    await pair.start(Labels(("plain",), {"customer": "plain"}), "plain", "default")
-    await pair.start(Labels(("secret",), {"customer": "secret"}), "secret", "other")
-    before = [await store.dump() for store in pair.stores]
+async def test_no_text_in_a_filter_is_ever_more_than_a_text(trio: Trio, shape: str) -> None:
+    await trio.start(Labels(("plain",), {"customer": "plain"}), "plain", "default")
+    await trio.start(Labels(("secret",), {"customer": "secret"}), "secret", "other")
+    before = [await store.dump() for store in trio.stores]
     for text in INJECTIONS:
         typed = shape.format(text, text.replace("\\", "\\\\").replace('"', '\\"'))
         with contextlib.suppress(hf.InvalidFilter):
-            runs = await pair.find(Filter(terms=parse(typed, 0)), Page(100))
+            runs = await trio.find(Filter(terms=parse(typed, 0)), Page(100))
             assert {run.workflow for run in runs} <= {"plain"}, typed
-    assert [await store.dump() for store in pair.stores] == before
-    await pair.close()
+    assert [await store.dump() for store in trio.stores] == before
 
 
-async def test_an_injection_is_found_by_itself(tmp_path: Path) -> None:
+async def test_an_injection_is_found_by_itself(trio: Trio) -> None:
     """Stored and found as it is, by tag, attribute and word."""
-    pair = Pair(tmp_path)
-    await pair.open()
     for text in INJECTIONS:
-        await pair.start(checked_labels([text], {"customer": text}), "w", "default")
+        await trio.start(checked_labels([text], {"customer": text}), "w", "default")
     for text in INJECTIONS:
         for typed in (f"tag:{quoted(text)}", f"customer={quoted(text)}"):
-            assert len(await pair.find(Filter(terms=parse(typed, 0)), Page(100))) == 1, typed
-    await pair.close()
+            assert len(await trio.find(Filter(terms=parse(typed, 0)), Page(100))) == 1, typed
 
 
 def test_every_key_is_in_the_property() -> None:

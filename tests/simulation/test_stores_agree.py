@@ -1,4 +1,4 @@
-"""One random sequence of operations on two stores: same outcomes, same data, after each step.
+"""One random sequence of operations on three stores: same outcomes, same data, after each step.
 
 A sequence ends only when every kind of operation has had each of its replies at least once.
 """
@@ -15,12 +15,13 @@ from holdfast.model.dump import Dump
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Claimed, Filter, Outcome, Page
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.clock import SECOND, ManualClock
 from holdfast.testing.invariants import check
 from tests.simulation.operations import NAMESPACES, Operation, Operations
 
-AnyStore = MemoryStore | SqliteStore
+AnyStore = MemoryStore | SqliteStore | PostgresStore
 
 STEPS_AT_LEAST, STEPS_AT_MOST = 400, 6_000
 
@@ -89,11 +90,15 @@ async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
                 assert await oracle.find(wanted, page) == await store.find(wanted, page)
 
 
-async def agree(seed: int, path: Path) -> tuple[int, dict[str, set[str]]]:
+async def agree(seed: int, path: Path, url: str) -> tuple[int, dict[str, set[str]]]:
     clock = ManualClock()
-    oracle, store = MemoryStore(clock), SqliteStore(path, clock=clock, threaded=False)
-    await oracle.open()
-    await store.open()
+    oracle = MemoryStore(clock)
+    stores: list[AnyStore] = [
+        SqliteStore(path, clock=clock, threaded=False),
+        PostgresStore(url, clock=clock, rings=False),
+    ]
+    for each in (oracle, *stores):
+        await each.open()
     operations, seen, step = Operations(seed), dict[str, set[str]](), 0
     dump = await oracle.dump()
     while step < STEPS_AT_LEAST or (missing(seen) and step < STEPS_AT_MOST):
@@ -102,23 +107,29 @@ async def agree(seed: int, path: Path) -> tuple[int, dict[str, set[str]]]:
         kind, operation = operations.draw(dump._replace(now=oracle.now()))
         where = f"seed {seed}, step {step}: {operation}"
         expected = await carry_out(oracle, operation)
-        assert await carry_out(store, operation) == expected, where
+        for store in stores:
+            assert await carry_out(store, operation) == expected, f"{type(store)}, {where}"
         seen.setdefault(kind, set()).add(reply_to(operation, expected))
         dump = await oracle.dump()
-        assert await store.dump() == dump, where
-        assert await store.buckets() == await oracle.buckets(), where
+        for store in stores:
+            assert await store.dump() == dump, f"{type(store)}, {where}"
+            assert await store.buckets() == await oracle.buckets(), f"{type(store)}, {where}"
         assert check(dump) == [], where
         if step % 25 == 0:
-            await compare_reads(oracle, store, dump)
-    await store.close()
+            for store in stores:
+                await compare_reads(oracle, store, dump)
+    for store in stores:
+        await store.close()
     return step, seen
 
 
 @pytest.mark.parametrize("seed", [*range(6), None])
-async def test_two_stores_agree_on_a_random_sequence(seed: int | None, tmp_path: Path) -> None:
+async def test_three_stores_agree_on_a_random_sequence(
+    seed: int | None, tmp_path: Path, postgres_store: str
+) -> None:
     seed = SystemRandom().randrange(10**9) if seed is None else seed
     print(f"seed {seed}")
-    steps, seen = await agree(seed, tmp_path / "runs.db")
+    steps, seen = await agree(seed, tmp_path / "runs.db", postgres_store)
     print(f"{steps} steps; replies: {seen}")
     assert missing(seen) == {}, f"seed {seed}: after {steps} steps some replies never came"
 

@@ -92,6 +92,13 @@ class Target:
             target_session_attrs=SessionAttribute.read_write,
         )
 
+    async def release(self, connection: Connection) -> None:
+        """Take back a connection that nobody uses any more."""
+        try:
+            await connection.close(timeout=1.0)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            connection.terminate()
+
     @property
     def place(self) -> str:
         """Where it is, without the password."""
@@ -146,10 +153,7 @@ class Line:
         """Hang up."""
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
-            try:
-                await connection.close(timeout=1.0)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                connection.terminate()
+            await self._target.release(connection)
 
     @contextlib.asynccontextmanager
     async def _held(self) -> AsyncGenerator[Connection]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from holdfast.model.annotations import Annotations
@@ -17,16 +18,17 @@ from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.writes import Advance, Annotate, Create, Outcome, Put, Renew, Write
-from holdfast.stores.postgres.statements import Statement, fragments, statement
+from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 
+SQL = queries()
 Rows = list[tuple[Any, ...]]
 Parts = dict[str, Rows]
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "key": ("n", "ns", "run"),
     "turn": (
-        "n", "epoch", "seq", "count", "status", "reason", "owner", "wake_at", "inbox_read",
-        "inbox_seq", "takes_cancel", "progresses", "at", "closed_at", "not_before",
+        "n", "ns", "run", "epoch", "seq", "count", "status", "reason", "owner", "wake_at",
+        "inbox_read", "inbox_seq", "takes_cancel", "progresses", "at", "closed_at", "not_before",
     ),
     "create": (
         "n", "ns", "id", "workflow", "version", "status", "epoch", "owner", "wake_at",
@@ -35,8 +37,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "put": ("n", "id", "kind", "name", "payload", "at", "cancels", "unless"),
     "note": ("n", "epoch", "moves_on"),
     "event": (
-        "n", "seq", "generation", "epoch", "kind", "key", "asked_seq", "at", "took", "digest",
-        "codec", "payload",
+        "n", "ns", "run", "seq", "generation", "epoch", "kind", "key", "asked_seq", "at", "took",
+        "digest", "codec", "payload",
     ),
     "supersede": ("n", "seq", "by"),
     "line": (
@@ -44,7 +46,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "beat": ("n", "key", "generation", "attempt", "at", "details", "epoch"),
     "forget": ("n", "key"),
-    "tag": ("n", "name", "kind", "word", "number"),
+    "tag": ("n", "ns", "run", "name", "kind", "word", "number"),
     "define": ("n", "ns", "workflow", "version", "shape"),
     "renew": ("n", "worker", "lease", "address", "info"),
 }  # fmt: skip
@@ -53,11 +55,17 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 HEADS = ("turn", "create", "put", "note", "renew")
 """Parts that answer; the others are said of those that were applied."""
 APPLIED = ("turn", "create", "note")
+QUICK = frozenset({"key", "turn", "create", "event", "tag", "define", "renew"})
+"""Parts that the quick way knows."""
 SAID = ("event", "supersede", "line", "beat", "forget", "tag", "define")
 
 CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
 FIRST_COLUMN = 6
 """Where the run's own columns begin in an answer."""
+
+
+FEW = 16
+"""Writes in a round that is no longer quick: its joins are small."""
 
 
 class Round:
@@ -82,9 +90,21 @@ class Round:
             self.writes.append(write)
         return True
 
-    def question(self, now: int | None) -> tuple[Statement, list[object]]:
-        """Return the statement and what is bound in its places."""
-        asked = _statement_of(frozenset(self._parts))
+    @property
+    def is_quick(self) -> bool:
+        """Tell whether it holds only what the quick way can write."""
+        return self._parts.keys() <= QUICK
+
+    def question(self, now: int | None, *, quick: bool = False) -> tuple[Statement, list[object]]:
+        """Return the statement and what is bound in its places.
+
+        The quick way fails as a whole if any write is refused.
+        """
+        asked = (_quick_statement_of if quick else _statement_of)(frozenset(self._parts))
+        if quick:
+            # Rows are locked in the order in which they are given.
+            for part in ("turn", "create"):
+                self._parts.get(part, []).sort(key=itemgetter(1, 2))
         values: dict[str, object] = {"now": now, "closed": CLOSED_LIST, "aside": ASIDE_LIST}
         for part, rows in self._parts.items():
             # The rows as columns: one array a place.
@@ -101,6 +121,8 @@ class Round:
                 found[n] = Outcome(True, None, inbox_seq, cancel)
             elif applied and type(write) is Create:
                 found[n] = Outcome(True, born(write))
+            elif len(row) == FIRST_COLUMN:
+                found[n] = Outcome(applied, total=total)
             else:
                 run = None if row[FIRST_COLUMN] is None else Run._make(row[FIRST_COLUMN:])
                 found[n] = Outcome(applied, run, total=total)
@@ -118,24 +140,25 @@ def _turn(parts: Parts, n: int, write: Advance) -> None:
     held = write.status == "running"
     _row(parts, "key", n, write.ns, write.run)
     _row(
-        parts, "turn", n, write.epoch, write.seq, len(write.events), write.status,
-        "" if held else kept(write.reason), write.owner, None if held else write.wake_at,
+        parts, "turn", n, write.ns, write.run, write.epoch, write.seq, len(write.events),
+        write.status, "" if held else kept(write.reason), write.owner,
+        None if held else write.wake_at,
         write.inbox_read, write.inbox_seq, write.takes_cancel, write.progresses, write.at,
         write.at if write.status in CLOSED else None, write.not_before,
     )  # fmt: skip
     for event in write.events:
-        _event(parts, n, event)
+        _event(parts, n, write.ns, write.run, event)
     for seq in write.supersedes:
         _row(parts, "supersede", n, seq, write.superseded_by)
     if write.annotations is not None:
         _said(parts, n, write.annotations)
 
 
-def _event(parts: Parts, n: int, event: Event) -> None:
+def _event(parts: Parts, n: int, ns: str, run: str, event: Event) -> None:
     kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, _ = event
     _row(
-        parts, "event", n, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec,
-        payload,
+        parts, "event", n, ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest,
+        codec, payload,
     )  # fmt: skip
 
 
@@ -145,10 +168,10 @@ def _create(parts: Parts, n: int, write: Create) -> None:
         parts, "create", n, run.ns, run.id, run.workflow, run.version, run.status, run.epoch,
         run.owner, run.wake_at, run.input_digest, run.created_at, run.deadline,
     )  # fmt: skip
-    _event(parts, n, write.event)
+    _event(parts, n, run.ns, run.id, write.event)
     if write.labels is not NO_LABELS:
         for label in tag_rows(write.labels):
-            _row(parts, "tag", n, *label)
+            _row(parts, "tag", n, run.ns, run.id, *label)
     if write.defines is not None:
         _row(parts, "define", n, *write.defines)
 
@@ -255,3 +278,51 @@ def _statement_of(parts: frozenset[str]) -> Statement:
         written += [text[f"round_{part}s"] for part in SAID if part in parts]
     answers = [text[f"told_{part}s"] for part in HEADS if part in parts]
     return statement("\n".join([*written, "\nUNION ALL\n".join(answers)]))
+
+
+@cache
+def _quick_statement_of(parts: frozenset[str]) -> Statement:
+    """Put together the fragments for a round that is to apply as a whole."""
+    text = fragments()
+    written = [text["round_head"]]
+    written += [text[f"quick_{part}s"] for part in QUICK_ORDER if part in parts]
+    if "renew" in parts:
+        written.append(text["round_renews"])
+    answers = [text[f"quick_told_{part}s"] for part in HEADS if part in parts]
+    applied = [text[f"quick_all_{part}s"] for part in ("turn", "create") if part in parts]
+    answer = text["quick_answer"].replace(":answers", "\nUNION ALL\n".join(answers))
+    written.append(answer.replace(":all_applied", "\nAND ".join(applied) or "true"))
+    return statement("\n".join(written))
+
+
+QUICK_ORDER = ("turn", "create", "event", "tag", "define")
+
+
+class Turn:
+    """One turn with one event: the same as a round of it, without arrays."""
+
+    def __init__(self, write: Advance) -> None:
+        self._write = write
+
+    @classmethod
+    def of(cls, batch: Sequence[Write]) -> Turn | None:
+        """Return the one write of a batch, if it is such a turn."""
+        write = batch[0]
+        if len(batch) != 1 or type(write) is not Advance or len(write.events) != 1:
+            return None
+        return cls(write) if not write.supersedes and write.annotations is None else None
+
+    def question(self, now: int | None) -> tuple[Statement, list[object]]:
+        """Return the statement and what is bound in its places."""
+        write, held = self._write, self._write.status == "running"
+        values: dict[str, object] = write.events[0]._asdict()
+        values |= {
+            "ns": write.ns, "run": write.run, "held_epoch": write.epoch, "known_seq": write.seq,
+            "status": write.status, "reason": "" if held else kept(write.reason),
+            "owner": write.owner, "wake_at": None if held else write.wake_at,
+            "inbox_read": write.inbox_read, "inbox_seq": write.inbox_seq,
+            "takes_cancel": write.takes_cancel, "progresses": write.progresses,
+            "updated_at": write.at, "not_before": write.not_before, "now": now,
+            "closed_at": write.at if write.status in CLOSED else None,
+        }  # fmt: skip
+        return SQL.advance_run, SQL.advance_run.bound(values)

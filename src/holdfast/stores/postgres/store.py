@@ -43,12 +43,14 @@ class PostgresStore:
     """
 
     def __init__(
-        self, url: str, *, clock: Callable[[], int] | None = None, rings: bool = True
+        self, url: str | Target, *, clock: Callable[[], int] | None = None, rings: bool = True
     ) -> None:
-        self._target, self._given, self._rings = Target(url), clock, rings
+        self._target = Target(url) if isinstance(url, str) else url
+        self._given, self._rings = clock, rings
         self._database = DatabaseClock()
         self._latest = 0
-        self._hearers: dict[Hear, bool] = {}
+        self._hearers: list[Hear] = []
+        self._workers: list[Hear] = []
         self._listener: Listener | None = None
         self._me = uuid4().hex
 
@@ -193,18 +195,22 @@ class PostgresStore:
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
-        self._hearers[hear] = bool(worker)
+        self._hearers.append(hear)
+        if worker:
+            self._workers.append(hear)
         if self._rings and self._listener is None:
             self._listener = Listener(self._target, self._me, self._rung)
 
         def stop() -> None:
-            self._hearers.pop(hear, None)
+            for listed in (self._hearers, self._workers):
+                if hear in listed:
+                    listed.remove(hear)
 
         return stop
 
     def _rung(self, for_workers: bool) -> None:
-        for hear, is_worker in tuple(self._hearers.items()):
-            if for_workers or not is_worker:
+        for hear in tuple(self._hearers):
+            if for_workers or hear not in self._workers:
                 hear([Notice()])
 
     def _tell(self, heard: list[Notice]) -> None:

@@ -39,7 +39,9 @@ CREATE TABLE holdfast.runs (
 
 CREATE INDEX runs_claim ON holdfast.runs (ns, wake_at, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_owner ON holdfast.runs (owner) WHERE owner IS NOT NULL;
-CREATE INDEX runs_listed ON holdfast.runs (ns, created_at, id);
+-- The namespace as an expression: else a plan made while the table was small could look a run up
+-- here, by its namespace alone, and be kept when the table is large.
+CREATE INDEX runs_listed ON holdfast.runs ((ns || ''), created_at, id);
 CREATE INDEX runs_closed ON holdfast.runs (ns, closed_at, id) WHERE closed_at IS NOT NULL;
 
 CREATE TABLE holdfast.events (

@@ -23,6 +23,10 @@ created_at < :value::int8
 -- A tag has the name ''. What its values must be stands in one of the fragments below.
 id IN (SELECT run FROM holdfast.run_tags WHERE ns = :ns AND name = :name::text AND (:conditions))
 
+-- name: term_never
+-- For a text with a zero in it: no text here has one.
+false
+
 -- name: word_is
 word = :value::text
 

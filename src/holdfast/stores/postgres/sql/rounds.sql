@@ -3,6 +3,11 @@
 -- Fragments are put together from those that the writes of a round need (`rounds.py`). A run is
 -- in a round at most once, so that no fragment could miss what another one did: all of them see
 -- the rows as they were when the statement began, and the newest version of a row they lock.
+--
+-- `round_*` is for writes of every kind, some of which may be refused. `quick_*` is for turns and
+-- starts that all apply, as they nearly always do: without a join, and in the order of ids, in
+-- which they are given. If one of them is refused, the statement fails, and the round is written
+-- the other way.
 
 -- name: round_head
 WITH clock AS MATERIALIZED (
@@ -147,14 +152,14 @@ SELECT n, ns, id FROM notes
     INSERT INTO holdfast.events (
         ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
     )
-    SELECT a.ns, a.id, e.seq, e.generation, e.epoch, e.kind, e.key, e.asked_seq, e.at, e.took,
+    SELECT e.ns, e.run, e.seq, e.generation, e.epoch, e.kind, e.key, e.asked_seq, e.at, e.took,
         e.digest, e.codec, e.payload
     FROM unnest(
-        :event_n::int4[], :event_seq::int8[], :event_generation::int8[], :event_epoch::int8[],
+        :event_n::int4[], :event_ns::text[], :event_run::text[], :event_seq::int8[], :event_generation::int8[], :event_epoch::int8[],
         :event_kind::text[], :event_key::text[], :event_asked_seq::int8[], :event_at::int8[],
         :event_took::int8[], :event_digest::bytea[], :event_codec::int8[],
         :event_payload::bytea[]
-    ) AS e (n, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload)
+    ) AS e (n, ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload)
     JOIN applied a ON a.n = e.n
 )
 
@@ -209,11 +214,11 @@ SELECT n, ns, id FROM notes
 -- name: round_tags
 , tagged AS (
     INSERT INTO holdfast.run_tags (ns, run, name, kind, word, number)
-    SELECT a.ns, a.id, s.name, s.kind, s.word, s.number
+    SELECT s.ns, s.run, s.name, s.kind, s.word, s.number
     FROM unnest(
-        :tag_n::int4[], :tag_name::text[], :tag_kind::text[], :tag_word::text[],
+        :tag_n::int4[], :tag_ns::text[], :tag_run::text[], :tag_name::text[], :tag_kind::text[], :tag_word::text[],
         :tag_number::numeric[]
-    ) AS s (n, name, kind, word, number)
+    ) AS s (n, ns, run, name, kind, word, number)
     JOIN applied a ON a.n = s.n
 )
 
@@ -309,3 +314,116 @@ SELECT s.n, clock.now, true, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8
 FROM unnest(:renew_n::int4[], :renew_worker::text[]) AS s (n, worker)
 JOIN renewed w ON w.id = s.worker
 CROSS JOIN clock
+
+-- name: quick_turns
+, turns AS (
+    UPDATE holdfast.runs r
+    SET seq = r.seq + t.count,
+        status = t.status,
+        reason = t.reason,
+        owner = t.owner,
+        wake_at = t.wake_at,
+        inbox_read = coalesce(t.inbox_read, r.inbox_read),
+        cancel = CASE WHEN t.takes_cancel THEN 2 ELSE r.cancel END,
+        strikes = CASE WHEN t.progresses THEN 0 ELSE r.strikes END,
+        updated_at = t.at,
+        closed_at = t.closed_at
+    FROM unnest(
+        :turn_n::int4[], :turn_ns::text[], :turn_run::text[], :turn_epoch::int8[], :turn_seq::int8[], :turn_count::int8[],
+        :turn_status::text[], :turn_reason::text[], :turn_owner::text[], :turn_wake_at::int8[],
+        :turn_inbox_read::int8[], :turn_inbox_seq::int8[], :turn_takes_cancel::bool[],
+        :turn_progresses::bool[], :turn_at::int8[], :turn_closed_at::int8[],
+        :turn_not_before::int8[]
+    ) AS t (
+        n, ns, run, epoch, seq, count, status, reason, owner, wake_at, inbox_read, inbox_seq,
+        takes_cancel, progresses, at, closed_at, not_before
+    )
+    CROSS JOIN clock
+    WHERE r.ns = t.ns AND r.id = t.run
+        AND r.epoch = t.epoch AND r.seq = t.seq AND r.status = 'running'
+        AND (r.cancel <> 1 OR t.takes_cancel)
+        AND (t.inbox_seq IS NULL OR r.inbox_seq = t.inbox_seq)
+        AND t.not_before <= clock.now
+    RETURNING t.n, r.inbox_seq, r.cancel
+)
+
+-- name: quick_creates
+, created AS (
+    INSERT INTO holdfast.runs (
+        ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+        inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+        deadline
+    )
+    SELECT f.ns, f.id, f.workflow, f.version, f.status, '', 1, f.epoch, 1, f.owner, f.wake_at,
+        0, 0, 0, 0, f.input_digest, f.at, f.at, NULL, f.deadline
+    FROM unnest(
+        :create_ns::text[], :create_id::text[], :create_workflow::text[],
+        :create_version::text[], :create_status::text[], :create_epoch::int8[],
+        :create_owner::text[], :create_wake_at::int8[], :create_input_digest::bytea[],
+        :create_at::int8[], :create_deadline::int8[]
+    ) AS f (
+        ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+
+-- name: quick_events
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT * FROM unnest(
+        :event_ns::text[], :event_run::text[], :event_seq::int8[], :event_generation::int8[],
+        :event_epoch::int8[], :event_kind::text[], :event_key::text[],
+        :event_asked_seq::int8[], :event_at::int8[], :event_took::int8[],
+        :event_digest::bytea[], :event_codec::int8[], :event_payload::bytea[]
+    )
+)
+
+-- name: quick_tags
+, tagged AS (
+    INSERT INTO holdfast.run_tags (ns, run, name, kind, word, number)
+    SELECT * FROM unnest(
+        :tag_ns::text[], :tag_run::text[], :tag_name::text[], :tag_kind::text[],
+        :tag_word::text[], :tag_number::numeric[]
+    )
+)
+
+-- name: quick_defines
+, defined AS (
+    INSERT INTO holdfast.definitions AS d (ns, workflow, version, shape, first_at, last_at)
+    SELECT DISTINCT s.ns, s.workflow, s.version, s.shape, clock.now, clock.now
+    FROM unnest(
+        :define_ns::text[], :define_workflow::text[], :define_version::text[],
+        :define_shape::bytea[]
+    ) AS s (ns, workflow, version, shape)
+    CROSS JOIN clock
+    ORDER BY s.ns, s.workflow, s.version, s.shape
+    ON CONFLICT (ns, workflow, version, shape) DO UPDATE
+    SET last_at = greatest(d.last_at, excluded.last_at)
+)
+
+-- name: quick_all_turns
+(SELECT count(*) FROM turns) = cardinality(:turn_n::int4[])
+
+-- name: quick_all_creates
+(SELECT count(*) FROM created) = cardinality(:create_ns::text[])
+
+-- name: quick_answer
+-- The division fails, and with it all of the statement, if anything was refused.
+SELECT a.n, clock.now, true, a.total, a.inbox, a.cancelled
+FROM (:answers) AS a (n, total, inbox, cancelled)
+CROSS JOIN clock
+WHERE 1 = (SELECT 1 / CASE WHEN :all_applied THEN 1 ELSE 0 END)
+
+-- name: quick_told_turns
+SELECT n, 0::int8, inbox_seq, cancel FROM turns
+
+-- name: quick_told_creates
+SELECT n, 0::int8, 0::int8, 0::int8 FROM unnest(:create_n::int4[]) AS c (n)
+
+-- name: quick_told_renews
+SELECT s.n, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8, 0::int8
+FROM unnest(:renew_n::int4[], :renew_worker::text[]) AS s (n, worker)
+JOIN renewed w ON w.id = s.worker

@@ -1,0 +1,144 @@
+"""A store whose calls take no time: each is carried out in another thread while the caller stands.
+
+A loop with virtual time cannot wait for a socket. It need not: nothing else happens meanwhile, so
+every call of the store is one step of the loop, as it is on `memory://`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.dump import Dump, RunKey
+from holdfast.model.exports import Export
+from holdfast.model.labels import Labels
+from holdfast.model.run import Loaded, Run
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.store import Hear, Store
+
+T = TypeVar("T")
+
+
+class Whole(Store, Protocol):
+    """A store that can give all it holds."""
+
+    async def dump(self) -> Dump:
+        """Return everything, superseded events too."""
+        ...
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the buckets of every run."""
+        ...
+
+
+class Elsewhere:
+    """A thread with an event loop of its own: `with Elsewhere() as elsewhere:`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="holdfast-elsewhere", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def call(self, asked: Coroutine[Any, Any, T]) -> T:
+        """Return what `asked` returns, over there; the caller's thread stands still."""
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+
+
+class InlineStore:
+    """Another store, called from any loop: each call is over when it returns."""
+
+    def __init__(self, store: Whole, elsewhere: Elsewhere) -> None:
+        self.inner, self._elsewhere = store, elsewhere
+        self._hearers: list[Hear] = []
+        self._heard: list[Notice] = []
+        self.is_open = False
+
+    async def open(self) -> None:
+        """Open the store."""
+        await self._call(self.inner.open())
+        self.inner.listen(self._heard.extend)
+        self.is_open = True
+
+    async def close(self) -> None:
+        """Close the store."""
+        self.is_open = False
+        self._hearers.clear()
+        await self._call(self.inner.close())
+
+    def now(self) -> int:
+        """Return the store's clock."""
+        return self.inner.now()
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Carry the batch out."""
+        return await self._call(_awaited(self.inner, batch))
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """Take runs."""
+        return await self._call(self.inner.claim(claim))
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return a run with its history."""
+        return await self._call(self.inner.load(ns, run, after))
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        return await self._call(self.inner.find(filter, page))
+
+    async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
+        """Return tags and attributes."""
+        return await self._call(self.inner.labels(ns, runs))
+
+    async def export(self, ns: str, run: str) -> Export | None:
+        """Return everything of a run."""
+        return await self._call(self.inner.export(ns, run))
+
+    async def logs(self, wanted: LogFilter) -> list[LogLine]:
+        """Return lines of a run's log."""
+        return await self._call(self.inner.logs(wanted))
+
+    async def dump(self) -> Dump:
+        """Return everything."""
+        return await self._call(self.inner.dump())
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the buckets of every run."""
+        return await self._call(self.inner.buckets())
+
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+        """Call `hear` after each commit of this object."""
+        self._hearers.append(hear)
+        return lambda: self._hearers.remove(hear) if hear in self._hearers else None
+
+    async def _call(self, asked: Coroutine[Any, Any, T]) -> T:
+        await asyncio.sleep(0)
+        found = self._elsewhere.call(asked)
+        heard = self._heard.copy()
+        self._heard.clear()
+        if heard:
+            for hear in tuple(self._hearers):
+                hear(heard)
+        return found
+
+
+async def _awaited(store: Store, batch: Sequence[Write]) -> list[Outcome]:
+    return await store.write(batch)
