@@ -24,7 +24,7 @@ from holdfast.stores.postgres import checks, claims, doctor, reader
 from holdfast.stores.postgres.alone import reap
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
-from holdfast.stores.postgres.connection import BY_INDEX, BY_KEY, Line, Target
+from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
 from holdfast.stores.postgres.failures import Conflict, of_a_read, of_a_write
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
@@ -59,7 +59,7 @@ class PostgresStore:
         self._home = asyncio.get_running_loop()
         target = self._target
         self._writes = Line(target, {**BY_KEY, "application_name": "holdfast writes"})
-        self._claims = Line(target, {**BY_INDEX, "application_name": "holdfast claims"})
+        self._claims = Line(target, {**BY_ORDER, "application_name": "holdfast claims"})
         self._reads = Line(target, {**BY_KEY, "application_name": "holdfast reads"})
         self._searches = Line(target, {"application_name": "holdfast searches"})
         self._bells = Line(target, {"application_name": "holdfast bells"})

@@ -150,6 +150,11 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     SELECT (SELECT min(owner) FROM holdfast.runs WHERE owner > owners.id) FROM owners
     WHERE owners.id IS NOT NULL
 )
+-- Apart, or a plan could go through all runs for the sake of their order.
+, mine AS MATERIALIZED (
+    SELECT id, inbox_seq > inbox_read AS has_mail FROM holdfast.runs
+    WHERE owner = :worker AND ns = :ns
+)
 SELECT
     (SELECT now FROM clock) AS now,
     EXISTS (
@@ -169,11 +174,8 @@ SELECT
         ORDER BY wake_at
         LIMIT 1
     ) AS next_wake_at,
-    (SELECT array_agg(id) FROM holdfast.runs WHERE owner = :worker AND ns = :ns) AS held,
-    (
-        SELECT array_agg(id ORDER BY id) FROM holdfast.runs
-        WHERE owner = :worker AND ns = :ns AND inbox_seq > inbox_read
-    ) AS mail,
+    (SELECT array_agg(id) FROM mine) AS held,
+    (SELECT array_agg(id ORDER BY id) FROM mine WHERE has_mail) AS mail,
     (
         -- A worker that holds nothing does not renew: only holders are missed.
         SELECT array_agg(owners.id ORDER BY owners.id)
