@@ -1,6 +1,12 @@
 """Says in pytest's summary how many points each sweep tried, and what caught each planted bug."""
 
+from collections.abc import Iterator
+
 import pytest
+
+from holdfast.testing.crash_sweep import Kind
+from holdfast.testing.inline import Elsewhere
+from tests.crash.database import Database
 
 pytest.register_assert_rewrite("tests.crash.scenarios")
 
@@ -17,3 +23,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("crash sweep")
         for line in sorted(told):
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def database(migrated: str) -> Iterator[Database]:
+    with Elsewhere() as elsewhere:
+        made = Database(migrated, elsewhere)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> Kind:
+    """Where the worlds of a sweep keep their runs, by name in each test's id."""
+    kind: Kind = request.param
+    return request.getfixturevalue("database") if kind == "postgres" else kind
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A world in a real database takes a tenth of a second: in the quick tests only some."""
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if params.get("store") == "postgres" and params.get("name") not in ("chain", "race", None):
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(600))

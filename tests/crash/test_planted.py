@@ -19,7 +19,6 @@ CATCHERS = {
 }
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_sweep_finds_it(
     bug: str, store: Kind, record_property: Callable[[str, object], None]

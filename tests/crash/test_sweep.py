@@ -19,7 +19,6 @@ from holdfast.testing.crash_sweep import (
 )
 from tests.crash.scenarios import SCENARIOS
 
-STORES: tuple[Kind, ...] = ("memory", "sqlite")
 HOTTEST = ("chain", "signals", "zombie")
 Record = Callable[[str, object], None]
 
@@ -29,7 +28,6 @@ def is_sound(report: Report) -> None:
     assert not report.violations, "\n" + "\n".join(report.violations[:20])
 
 
-@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_point(name: str, store: Kind, record_property: Record) -> None:
     report = sweep(SCENARIOS[name], store)
@@ -37,7 +35,6 @@ def test_every_point(name: str, store: Kind, record_property: Record) -> None:
     is_sound(report)
 
 
-@pytest.mark.parametrize("store", STORES)
 def test_every_method_of_the_store_is_a_crash_point(store: Kind) -> None:
     port = {name for name in vars(Store) if not name.startswith("_")}
     assert port == FLAVOURS.keys()
@@ -59,7 +56,6 @@ def test_whoever_goes_first(name: str) -> None:
         assert not faults_of(run(SCENARIOS[name], "memory", seed=seed), calm), f"seed {seed}"
 
 
-@pytest.mark.parametrize("store", STORES)
 def test_a_start_in_doubt_is_no_renewal(store: Kind) -> None:
     """Else the run would be born without a lease, and be taken from a worker that lives."""
     scenario = dataclasses.replace(SCENARIOS["deploy"], apart=False, workers=1, deploys_at=None)
@@ -72,7 +68,6 @@ def test_a_start_in_doubt_is_no_renewal(store: Kind) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", HOTTEST)
 def test_a_second_crash_during_recovery(name: str, store: Kind, record_property: Record) -> None:
     report = sweep_twice(SCENARIOS[name], store)

@@ -21,10 +21,12 @@ from holdfast.model.events import CLASS_OF, Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Run
 from holdfast.testing.crash import FLAVOURS, Call, Flavour
+from holdfast.testing.crash_homes import FileHome, Home, MemoryHome
 from holdfast.testing.crash_world import Effect, Plant, Scenario, World
 from holdfast.testing.invariants import check
 
-Kind = Literal["memory", "sqlite"]
+Kind = Literal["memory", "sqlite"] | Callable[[], Home]
+"""Where a world keeps its runs; a call gives an empty home of another kind."""
 
 
 class Point(NamedTuple):
@@ -71,7 +73,7 @@ def sweep(
     stop_at_first: bool = False,
 ) -> Report:
     """Try every point of the scenario."""
-    report = Report(scenario.name, store)
+    report = Report(scenario.name, str(store))
     calm = run(scenario, store, plant=plant(), seed=seed)
     report.violations += [f"undisturbed: {found}" for found in faults_of(calm, None)]
     report.points = list(points_of(calm))
@@ -90,7 +92,7 @@ def sweep(
 
 def sweep_twice(scenario: Scenario, store: Kind, flavour: Flavour = "after") -> Report:
     """Crash once at every call, and in each of those worlds once more at every later call."""
-    report = Report(f"{scenario.name}, twice", store)
+    report = Report(f"{scenario.name}, twice", str(store))
     calm = run(scenario, store)
     for first in points_of(calm):
         if first.flavour != flavour:
@@ -118,8 +120,8 @@ def run(
     seed: int | None = None,
 ) -> World:
     """Let a scenario happen once, with faults at these calls."""
-    with _folder(store) as folder:
-        return World(scenario, folder, faults or {}, plant or Plant(), seed).run()
+    with _home(store) as home:
+        return World(scenario, home, faults or {}, plant or Plant(), seed).run()
 
 
 def points_of(calm: World) -> Iterator[Point]:
@@ -133,9 +135,12 @@ def points_of(calm: World) -> Iterator[Point]:
 
 
 @contextmanager
-def _folder(store: Kind) -> Generator[Path | None]:
+def _home(store: Kind) -> Generator[Home]:
+    if callable(store):
+        yield store()
+        return
     if store == "memory":
-        yield None
+        yield MemoryHome()
         return
     # In memory where that is possible: durability is tested elsewhere, and a sync takes its time.
     shared = Path("/dev/shm")  # noqa: S108
@@ -143,7 +148,7 @@ def _folder(store: Kind) -> Generator[Path | None]:
         tempfile.mkdtemp(prefix="holdfast-crash-", dir=shared if shared.is_dir() else None)
     )
     try:
-        yield folder
+        yield FileHome(folder)
     finally:
         shutil.rmtree(folder)
 

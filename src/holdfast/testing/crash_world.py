@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from holdfast.app import App
 from holdfast.client import Client
@@ -26,14 +24,11 @@ from holdfast.fronts.function.context import CURRENT
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.session import Session
 from holdfast.model.dump import Dump
-from holdfast.model.run import Run
 from holdfast.model.settings import Settings
-from holdfast.model.status import CLOSED
 from holdfast.ports.store import Store
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
 from holdfast.testing.crash_caller import Acknowledged, Caller
+from holdfast.testing.crash_homes import Home, MemoryHome, Observed
 from holdfast.testing.loop import LIFE, Deadlock, Life, VirtualLoop
 
 PATIENCE = 600.0
@@ -44,14 +39,6 @@ REST = 1.0
 SETTINGS = Settings(poll=5.0, paranoid=True)
 
 Script = Callable[[Caller], Awaitable[None]]
-
-
-class Observed(Store, Protocol):
-    """A store that can give all it holds."""
-
-    async def dump(self) -> Dump:
-        """Return everything, superseded events too."""
-        ...
 
 
 class Effect(NamedTuple):
@@ -114,7 +101,7 @@ class World:
     """One run of a scenario, with faults at the given calls."""
 
     scenario: Scenario
-    folder: Path | None = None
+    home: Home = field(default_factory=MemoryHome)
     faults: Mapping[int, Flavour] = field(default_factory=dict[int, Flavour])
     plant: Plant = field(default_factory=Plant)
     seed: int | None = None
@@ -126,11 +113,9 @@ class World:
         self.problems: list[str] = []
         self.told = Acknowledged()
         self.dump: Dump = Dump(0)
-        self._files: list[_File] = []
         self._processes: list[Process] = []
         self._living = 0
         self._stopping = False
-        self._memory = MemoryStore(clock=self.loop.clock)
         self._outside = copy_context()
 
     # --- the run
@@ -176,9 +161,7 @@ class World:
         except TimeoutError:
             self.problems.append("the world did not come to its end")
         self.dump = (await self.observer.dump())._replace(journal=self.told.journal())
-        for file in self._files:
-            if file.is_open:
-                await file.close()
+        await self.home.leave()
 
     def _launch(self, role: str, number: int) -> None:
         process = Process(self, role, number)
@@ -225,7 +208,7 @@ class World:
     async def _body(self, process: Process) -> None:
         scripted = process.role == "caller"
         inner = self.plant.below(self._store())
-        counted = CrashStore(inner, process, self.plan, owns=self.folder is not None)
+        counted = CrashStore(inner, process, self.plan, owns=self.home.owns)
         store = self.plant.above(counted)
         async with AsyncExitStack() as stack:
             await store.open()
@@ -255,20 +238,10 @@ class World:
         return process.worker
 
     def _store(self) -> Observed:
-        if self.folder is None:
-            return self._memory
-        file = _File(self.folder / "world.db", clock=self.loop.clock, threaded=False)
-        self._files.append(file)
-        return file
+        return self.home.store(self.loop.clock)
 
     def _is_closed(self, run: str) -> bool:
-        """Look at the stored row right now, without going through the store."""
-        if self.folder is None:
-            row: Run = vars(self._memory)["_tables"].runs[self.scenario.app.namespace, run]
-            return row.status in CLOSED
-        reads: sqlite3.Connection = vars(self.observer)["_reads"]
-        found = reads.execute("SELECT closed_at FROM runs WHERE id = ?", (run,)).fetchone()
-        return found is not None and found[0] is not None
+        return self.home.is_closed(self.scenario.app.namespace, run)
 
     def _bury(self) -> None:
         """Close what dead processes left in memory, with nobody left to see any effect."""
@@ -295,22 +268,6 @@ def effect(note: Any = None) -> None:
     world.effects.append(
         Effect(world.loop.clock(), run, generation, key, number, note, process.was_frozen)
     )
-
-
-class _File(SqliteStore):
-    """A process's own connections to the file; the operating system closes those of the dead."""
-
-    is_open = False
-
-    async def open(self) -> None:
-        """Open the file."""
-        await super().open()
-        self.is_open = True
-
-    async def close(self) -> None:
-        """Close the file."""
-        self.is_open = False
-        await super().close()
 
 
 class _Watch(logging.Handler):

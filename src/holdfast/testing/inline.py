@@ -74,7 +74,7 @@ class InlineStore:
 
     async def open(self) -> None:
         """Open the store."""
-        await self._call(self.inner.open())
+        await self._call(self.inner.open)
         self.inner.listen(self._heard.extend)
         self.is_open = True
 
@@ -82,7 +82,7 @@ class InlineStore:
         """Close the store."""
         self.is_open = False
         self._hearers.clear()
-        await self._call(self.inner.close())
+        await self._call(self.inner.close)
 
     def now(self) -> int:
         """Return the store's clock."""
@@ -90,48 +90,48 @@ class InlineStore:
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         """Carry the batch out."""
-        return await self._call(_awaited(self.inner, batch))
+        return await self._call(_write, self.inner, batch)
 
     async def claim(self, claim: Claim) -> Claimed:
         """Take runs."""
-        return await self._call(self.inner.claim(claim))
+        return await self._call(self.inner.claim, claim)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return a run with its history."""
-        return await self._call(self.inner.load(ns, run, after))
+        return await self._call(self.inner.load, ns, run, after)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
-        return await self._call(self.inner.find(filter, page))
+        return await self._call(self.inner.find, filter, page)
 
     async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
         """Return tags and attributes."""
-        return await self._call(self.inner.labels(ns, runs))
+        return await self._call(self.inner.labels, ns, runs)
 
     async def export(self, ns: str, run: str) -> Export | None:
         """Return everything of a run."""
-        return await self._call(self.inner.export(ns, run))
+        return await self._call(self.inner.export, ns, run)
 
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log."""
-        return await self._call(self.inner.logs(wanted))
+        return await self._call(self.inner.logs, wanted)
 
     async def dump(self) -> Dump:
         """Return everything."""
-        return await self._call(self.inner.dump())
+        return await self._call(self.inner.dump)
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
         """Return the buckets of every run."""
-        return await self._call(self.inner.buckets())
+        return await self._call(self.inner.buckets)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit of this object."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None
 
-    async def _call(self, asked: Coroutine[Any, Any, T]) -> T:
+    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         await asyncio.sleep(0)
-        found = self._elsewhere.call(asked)
+        found = self._elsewhere.call(ask(*args))
         heard = self._heard.copy()
         self._heard.clear()
         if heard:
@@ -140,5 +140,5 @@ class InlineStore:
         return found
 
 
-async def _awaited(store: Store, batch: Sequence[Write]) -> list[Outcome]:
+async def _write(store: Store, batch: Sequence[Write]) -> list[Outcome]:
     return await store.write(batch)

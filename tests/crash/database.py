@@ -1,0 +1,80 @@
+"""Worlds in PostgreSQL: one database, emptied for each, and connections that are used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.connection import Connection, Target
+from holdfast.testing.inline import Elsewhere, InlineStore
+from tests.postgres import EMPTIED
+
+Clock = Callable[[], int]
+
+
+class Shared(Target):
+    """Lends connections, and takes them back: to open one takes longer than most worlds."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._idle: dict[frozenset[tuple[str, str]], list[Connection[Any]]] = {}
+        self._known: dict[Connection[Any], frozenset[tuple[str, str]]] = {}
+
+    async def connect(self, settings: Mapping[str, str]) -> Connection[Any]:
+        kind = frozenset(settings.items())
+        idle = self._idle.setdefault(kind, [])
+        connection = idle.pop() if idle else await super().connect(settings)
+        self._known[connection] = kind
+        return connection
+
+    async def release(self, connection: Connection[Any]) -> None:
+        self._idle[self._known[connection]].append(connection)
+
+    async def close(self) -> None:
+        for connection in self._known:
+            await connection.close()
+
+
+class Database:
+    """Gives an empty home at each call."""
+
+    def __init__(self, url: str, elsewhere: Elsewhere) -> None:
+        self._target, self._elsewhere = Shared(url), elsewhere
+
+    def __str__(self) -> str:
+        return "postgres"
+
+    def __call__(self) -> DatabaseHome:
+        self._elsewhere.call(self._empty())
+        return DatabaseHome(self._target, self._elsewhere)
+
+    async def _empty(self) -> None:
+        connection = await self._target.connect({})
+        await connection.execute(EMPTIED)
+        await self._target.release(connection)
+
+    def close(self) -> None:
+        self._elsewhere.call(self._target.close())
+
+
+class DatabaseHome:
+    owns = True
+
+    def __init__(self, target: Target, elsewhere: Elsewhere) -> None:
+        self._target, self._elsewhere = target, elsewhere
+        self._stores: list[InlineStore] = []
+
+    def store(self, clock: Clock) -> InlineStore:
+        inner = PostgresStore(self._target, clock=clock, rings=False)
+        self._stores.append(InlineStore(inner, self._elsewhere))
+        return self._stores[-1]
+
+    def is_closed(self, ns: str, run: str) -> bool:
+        loaded = self._elsewhere.call(self._stores[0].inner.load(ns, run))
+        return loaded is not None and loaded.run.closed_at is not None
+
+    async def leave(self) -> None:
+        for store in self._stores:
+            if store.is_open:
+                await store.close()
