@@ -12,6 +12,14 @@ def yard(tmp_path: Path) -> Yard:
     return Yard(tmp_path)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_yard(request: pytest.FixtureRequest, tmp_path: Path) -> Yard:
+    """A yard on each store that processes can share, by name in the test's id."""
+    if request.param == "sqlite":
+        return Yard(tmp_path)
+    return Yard(tmp_path, request.getfixturevalue("postgres_store"))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what the tests counted, also when they ran in other processes."""
     reports = [report for found in terminalreporter.stats.values() for report in found]

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import psutil
 
+from holdfast.compose import store_of
 from holdfast.model.dump import Dump, Journal, Started
-from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import invariants
+from holdfast.testing.inline import Whole
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -30,13 +31,16 @@ class Line(NamedTuple):
 
 
 class Yard:
-    """A folder with one store file, one journal, and the processes that work on them."""
+    """A folder with one store file, one journal, and the processes that work on them.
 
-    def __init__(self, folder: Path) -> None:
+    With a `url` the runs are kept there instead of in the file.
+    """
+
+    def __init__(self, folder: Path, url: str = "") -> None:
         self.path = folder / "shop.db"
         self.journal = folder / "journal"
         self.journal.touch()
-        self.url = f"sqlite:///{self.path}"
+        self.url = url or f"sqlite:///{self.path}"
 
     @contextmanager
     def worker(self, **settings: object) -> "Iterator[subprocess.Popen[str]]":
@@ -52,7 +56,7 @@ class Yard:
     def start(self, **settings: object) -> "subprocess.Popen[str]":
         """Start a worker and return when it looks for work."""
         given = [f"{name}={value}" for name, value in settings.items()]
-        command = [sys.executable, "-m", "tests.e2e.shop", str(self.path), str(self.journal)]
+        command = [sys.executable, "-m", "tests.e2e.shop", self.url, str(self.journal)]
         process = subprocess.Popen(
             [*command, *given], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -72,7 +76,7 @@ class Yard:
 
     async def dump(self, starts: tuple[Started, ...] = ()) -> Dump:
         """Return all the store holds, and check the invariants on it."""
-        store = SqliteStore(self.path)
+        store = cast("Whole", store_of(self.url))
         await store.open()
         try:
             held = (await store.dump())._replace(journal=Journal(starts=starts))

@@ -1,4 +1,4 @@
-"""A worker process for the kill tests: `python -m tests.e2e.shop FILE JOURNAL [name=value ...]`.
+"""A worker process for the kill tests: `python -m tests.e2e.shop URL JOURNAL [name=value ...]`.
 
 Every execution of a step leaves a line in a journal outside the store, on disk before the step
 returns, so that executions can be counted apart from what was recorded. The line comes first and
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import holdfast as hf
 from holdfast.client import new_id
+from holdfast.compose import store_of
 from holdfast.hosts.worker import Worker
-from holdfast.stores.sqlite import SqliteStore
 
 app = hf.App("shop")
 go = hf.Signal("go", int)
@@ -152,9 +152,9 @@ async def hanging() -> None:
     await hang()
 
 
-async def serve(path: str, settings: hf.Settings) -> None:
+async def serve(url: str, settings: hf.Settings) -> None:
     """Work until SIGTERM; leave at once on a second one."""
-    store = SqliteStore(path)
+    store = store_of(url)
     await store.open()
     stopping = asyncio.Event()
 
@@ -174,11 +174,11 @@ async def serve(path: str, settings: hf.Settings) -> None:
     print(json.dumps({"refusals": worker.refusals}), flush=True)
 
 
-def main(path: str, journal: str, *given: str) -> None:
+def main(url: str, journal: str, *given: str) -> None:
     os.environ[JOURNAL] = journal
     pairs = (text.split("=") for text in given)
     settings = {name: json.loads(value) for name, value in pairs}
-    asyncio.run(serve(path, hf.Settings(**settings)))
+    asyncio.run(serve(url, hf.Settings(**settings)))
 
 
 if __name__ == "__main__":

@@ -18,16 +18,16 @@ SETTINGS = hf.Settings(lease=1.0, renew=0.4, poll=0.05)
 
 @pytest.mark.timeout(90)
 async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
-    yard: Yard, tmp_path: Path, record_property: Callable[[str, object], None]
+    any_yard: Yard, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with app.open(yard.url, worker=False) as client:
-        with yard.worker(**LEASE) as sleeper, yard.worker(**LEASE) as other:
+    async with app.open(any_yard.url, worker=False) as client:
+        with any_yard.worker(**LEASE) as sleeper, any_yard.worker(**LEASE) as other:
             run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
             until(lambda: is_stopped(sleeper) or is_stopped(other), "the freeze")
             if is_stopped(other):
                 sleeper, other = other, sleeper
             assert await run.result() == other.pid, "the other one took over and finished"
-            assert [line.pid for line in yard.lines()] == [sleeper.pid, other.pid]
+            assert [line.pid for line in any_yard.lines()] == [sleeper.pid, other.pid]
             os.kill(sleeper.pid, signal.SIGCONT)
             sleeper.terminate()
             out, err = sleeper.communicate(timeout=30)
@@ -36,22 +36,22 @@ async def test_a_frozen_worker_wakes_with_a_result_and_is_refused(
             record_property("e2e", f"frozen: {refusals} refused commits of the woken worker")
             assert refusals >= 1
             assert await run.result() == other.pid
-    held = await yard.dump()
+    held = await any_yard.dump()
     events = [e for e in held.events["default", "frozen"] if e.kind != "step.started"]
     assert [event.kind for event in events] == ["run.started", "step.completed", "run.completed"]
     assert events[0].epoch < events[1].epoch == events[2].epoch
 
 
 @pytest.mark.timeout(90)
-async def test_a_woken_worker_goes_on_with_other_work(yard: Yard, tmp_path: Path) -> None:
-    async with app.open(yard.url, worker=False) as client:
-        with yard.worker(**LEASE) as sleeper:
+async def test_a_woken_worker_goes_on_with_other_work(any_yard: Yard, tmp_path: Path) -> None:
+    async with app.open(any_yard.url, worker=False) as client:
+        with any_yard.worker(**LEASE) as sleeper:
             run = await client.start(freezing.bind(str(tmp_path / "once")), id="frozen")
             until(lambda: is_stopped(sleeper), "the freeze")
-            async with app.open(yard.url, settings=SETTINGS):
-                os.environ["HOLDFAST_TEST_JOURNAL"] = str(yard.journal)
+            async with app.open(any_yard.url, settings=SETTINGS):
+                os.environ["HOLDFAST_TEST_JOURNAL"] = str(any_yard.journal)
                 assert await run.result() == os.getpid()
             os.kill(sleeper.pid, signal.SIGCONT)
             again = await client.start(freezing.bind(str(tmp_path / "once")), id="later")
             assert await again.result() == sleeper.pid
-    await yard.dump()
+    await any_yard.dump()

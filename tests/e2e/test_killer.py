@@ -14,30 +14,30 @@ from tests.e2e.processes import PATIENCE, Yard
 from tests.e2e.shop import app, killer, order, result_of_order
 
 RUNS = 200
-WORKER = {"steps": 20, "runs": 60, "poll": 0.05}
+WORKER = {"steps": 20, "runs": 60, "poll": 0.05, "lease": 1.0, "renew": 0.3}
 QUIET = hf.Settings(poll=0.05)
 
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("seconds", [0.0, 0.2], ids=["at once", "after a while"])
 async def test_a_killer_among_the_innocent_is_quarantined(
-    seconds: float, yard: Yard, record_property: Callable[[str, object], None]
+    seconds: float, any_yard: Yard, record_property: Callable[[str, object], None]
 ) -> None:
     starts: list[Started] = []
-    async with app.open(yard.url, worker=False, settings=QUIET) as client:
+    async with app.open(any_yard.url, worker=False, settings=QUIET) as client:
         for n in range(RUNS):
             bound = order.bind(n)
             await client.start(bound, id=f"order-{n}")
             starts.append(Started("default", f"order-{n}", "order", digest(bound.input)))
             if n == RUNS // 4:
                 await client.start(killer.bind(seconds), id="killer")
-        crashes = await keep_two_workers(yard, client)
+        crashes = await keep_two_workers(any_yard, client)
         for n in range(RUNS):
             assert await client.get(f"order-{n}", order).result() == result_of_order(n)
         row = await client.get("killer").describe()
-    held = await yard.dump(tuple(starts))
+    held = await any_yard.dump(tuple(starts))
     statuses = Counter(run.status for run in held.runs)
-    repeated = sum(n > 1 for (run, *_), n in yard.executions().items() if run != "killer")
+    repeated = sum(n > 1 for (run, *_), n in any_yard.executions().items() if run != "killer")
     record_property(
         "e2e",
         f"killer ({seconds:g} s): {crashes} workers crashed, {dict(statuses)}, "
@@ -57,9 +57,9 @@ async def test_a_killer_among_the_innocent_is_quarantined(
     assert max(recorded.values()) == 1
 
 
-async def keep_two_workers(yard: Yard, client: hf.Client) -> int:
+async def keep_two_workers(any_yard: Yard, client: hf.Client) -> int:
     """Start a worker wherever one crashed, until nothing is left to do. Return the crashes."""
-    workers = [yard.start(**WORKER), yard.start(**WORKER)]
+    workers = [any_yard.start(**WORKER), any_yard.start(**WORKER)]
     crashes, until = 0, time.monotonic() + 3 * PATIENCE
     try:
         while True:
@@ -67,7 +67,7 @@ async def keep_two_workers(yard: Yard, client: hf.Client) -> int:
                 if worker.poll() is not None:
                     crashes += 1
                     worker.communicate()
-                    workers[place] = yard.start(**WORKER)
+                    workers[place] = any_yard.start(**WORKER)
             open_runs = await client.list(status=("pending", "running", "waiting"), limit=1)
             if not open_runs.runs:
                 return crashes

@@ -15,42 +15,42 @@ from tests.e2e.shop import app, order, result_of_order
 
 RUNS, KILLS = 200, 10
 # Few slots and few runs in hand: there is work left at every kill, and what is held makes progress.
-WORKER = {"steps": 6, "runs": 20, "poll": 0.05}
+WORKER = {"steps": 6, "runs": 20, "poll": 0.05, "lease": 1.0, "renew": 0.3}
 QUIET = hf.Settings(poll=0.05)
 
 
 @pytest.mark.timeout(120)
 async def test_ten_kills_of_two_hundred_runs_lose_and_double_nothing(
-    yard: Yard, record_property: Callable[[str, object], None]
+    any_yard: Yard, record_property: Callable[[str, object], None]
 ) -> None:
     seed = int(os.environ.get("HOLDFAST_SEED") or time.time_ns() % 1_000_000)
     chance = random.Random(seed)
     starts: list[Started] = []
-    async with app.open(yard.url, worker=False, settings=QUIET) as client:
+    async with app.open(any_yard.url, worker=False, settings=QUIET) as client:
         for n in range(RUNS):
             bound = order.bind(n)
             await client.start(bound, id=f"order-{n}")
             starts.append(Started("default", f"order-{n}", "order", digest(bound.input)))
     began = time.monotonic()
     for kill in range(KILLS):
-        done = len(yard.lines())
-        with yard.worker(**WORKER) as worker:
-            until(lambda done=done: len(yard.lines()) > done, "the first step")  # type: ignore[misc]
+        done = len(any_yard.lines())
+        with any_yard.worker(**WORKER) as worker:
+            until(lambda done=done: len(any_yard.lines()) > done, "the first step")  # type: ignore[misc]
             time.sleep(chance.uniform(0, 0.25))
             worker.kill()
-        executed = len({(line.run, line.step) for line in yard.lines()})
+        executed = len({(line.run, line.step) for line in any_yard.lines()})
         assert executed < RUNS * 4, f"no work was left at kill {kill + 1}"
-    with yard.worker(**WORKER) as worker:
-        async with app.open(yard.url, worker=False, settings=QUIET) as client:
+    with any_yard.worker(**WORKER) as worker:
+        async with app.open(any_yard.url, worker=False, settings=QUIET) as client:
             for n in range(RUNS):
                 result = await client.get(f"order-{n}", order).result()
                 assert result == result_of_order(n)
         worker.terminate()
         _, err = worker.communicate(timeout=30)
         assert worker.returncode == 0, err
-    held = await yard.dump(tuple(starts))
+    held = await any_yard.dump(tuple(starts))
     assert held.workers == {}, "the last worker signed off, and the dead were buried"
-    executions = yard.executions()
+    executions = any_yard.executions()
     recorded = {
         (run, event.key)
         for (_, run), events in held.events.items()
