@@ -64,7 +64,7 @@ def store_of(url: str) -> Store:
         return _sqlite(url, parts.netloc, unquote(parts.path))
     if parts.scheme in ("postgresql", "postgres"):
         return _postgres(url)
-    raise StoreSettings(f"Unknown store in {_masked(url)!r}. Use {EXAMPLES}.")
+    raise StoreSettings(f"Unknown store in {masked(url)!r}. Use {EXAMPLES}.")
 
 
 def _sqlite(url: str, host: str, path: str) -> Store:
@@ -87,6 +87,7 @@ def _postgres(url: str) -> Store:
     return PostgresStore(url)
 
 
-def _masked(url: str) -> str:
+def masked(url: str) -> str:
+    """Return the URL as it may be shown: without its password."""
     parts = urlsplit(url)
     return url.replace(f":{parts.password}@", ":***@") if parts.password else url

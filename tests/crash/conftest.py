@@ -36,8 +36,10 @@ def database(migrated: str) -> Iterator[Database]:
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest) -> Kind:
     """Where the worlds of a sweep keep their runs, by name in each test's id."""
+    if request.param == "postgres":
+        return request.getfixturevalue("database")
     kind: Kind = request.param
-    return request.getfixturevalue("database") if kind == "postgres" else kind
+    return kind
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

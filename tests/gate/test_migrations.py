@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
-import holdfast.stores.sqlite as sqlite
+import pytest
 
-FOLDER = Path(sqlite.__file__).parent / "migrations"
+import holdfast.stores as stores
+
+FOLDER = Path(stores.__file__).parent
 
 
-def test_the_number_of_a_migration_is_the_version_it_makes() -> None:
-    numbers = [int(path.name.partition("_")[0]) for path in sorted(FOLDER.glob("*.sql"))]
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_the_number_of_a_migration_is_the_version_it_makes(store: str) -> None:
+    scripts = sorted((FOLDER / store / "migrations").glob("*.sql"))
+    numbers = [int(path.name.partition("_")[0]) for path in scripts]
     assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.model.release import RELEASE
 
 SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
@@ -60,3 +61,8 @@ def test_importing_the_package_loads_neither_the_engine_nor_asyncio() -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["holdfast", "False"]
+
+
+def test_the_release_is_said_once() -> None:
+    """In the package, for people; in the model, for workers that must not load the package."""
+    assert holdfast.__version__ == RELEASE

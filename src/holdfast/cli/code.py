@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import TYPE_CHECKING
-
 from holdfast.cli.terminal import clean
 from holdfast.model.definitions import Definition, shown
 from holdfast.model.run import Loaded, Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def definitions_of(path: Path, run: Run) -> tuple[Definition, ...]:
-    """Return the definitions of the run's workflow, the one seen last at the end."""
-    from holdfast.stores.sqlite.connection import connect
-    from holdfast.stores.sqlite.statements import queries
-
-    with closing(connect(path, writes=False)) as connection:
-        rows = connection.execute(queries().definitions_of_workflow, (run.ns, run.workflow))
-        return tuple(map(Definition._make, rows.fetchall()))
 
 
 def versions_of(definitions: tuple[Definition, ...]) -> str:

@@ -1,4 +1,4 @@
-"""`holdfast db`: migrate, inspect, back up and prune the database file."""
+"""`holdfast db`: migrate, inspect, back up and prune the database."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import click
 
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
-from holdfast.cli.door import Door, must_exist, opened, sqlite_of
+from holdfast.cli.door import Door, must_exist, opened, store_at
 from holdfast.cli.telling import Refused, Unreachable
 from holdfast.cli.terminal import STDOUT, fields
 from holdfast.cli.words import SECOND, count, length
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from holdfast.engines.local import LocalEngine
-
-SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
+    from holdfast.ports.inspection import InspectedStore
 
 
 @click.group("db")
@@ -35,25 +32,33 @@ def migrate(url: str) -> None:
     """Make the database, or bring it to this release's schema."""
     import asyncio
 
-    store = sqlite_of(url)
-    before = _version(store.path) if store.path.exists() else 0
-
-    async def open_and_close() -> None:
-        await store.open()
-        await store.close()
-
-    asyncio.run(open_and_close())
-    after = _version(store.path)
+    before, facts = asyncio.run(_migrated(store_at(url)))
+    after = facts["schema"]
     moved = f"from version {before} to {after}" if before != after else f"is at version {after}"
-    STDOUT.say(f"{store.path}  schema {moved}")
+    STDOUT.say(f"{facts.get('file') or facts['database']}  schema {moved}")
+
+
+async def _migrated(store: InspectedStore) -> tuple[int, dict[str, Any]]:
+    """Bring the schema to this release's; return the version it had, and what there is now."""
+    from holdfast.errors import StoreUnavailable
+
+    try:
+        before = (await store.facts())["schema"]
+    except StoreUnavailable:  # there is nothing yet, or nobody answers: then opening says so
+        before = 0
+    await store.open()
+    await store.close()
+    return before, await store.facts()
 
 
 @command.command("status")
 @options.with_url
 @options.as_json
 def status(url: str, as_json: bool) -> None:
-    """Show the file, its schema version and its settings, changing nothing."""
-    facts = status_of(url)
+    """Show the database, its schema version and its settings, changing nothing."""
+    import asyncio
+
+    facts = asyncio.run(_facts(url))
     if as_json:
         say_json(facts)
         return
@@ -73,13 +78,19 @@ def status(url: str, as_json: bool) -> None:
 @options.with_url
 def backup(file: Path, url: str) -> None:
     """Copy the database into FILE, whole and consistent, while workers go on."""
+    import asyncio
     import sqlite3
 
-    store = sqlite_of(url)
-    must_exist(store.path, url)
+    from holdfast.stores.sqlite.connection import connect
+
+    store = store_at(url)
+    path: Path | None = getattr(store, "path", None)
+    if path is None:
+        raise Refused("PostgreSQL has its own way: pg_dump --schema=holdfast, or the server's own.")
+    asyncio.run(must_exist(store, url))
     if file.exists():
         raise Refused(f"{str(file)!r} exists already. Name another file.")
-    with closing(_connected(store.path)) as source:
+    with closing(connect(path, writes=False)) as source:
         try:
             # Into a file that nobody reads yet; under its own name only when it is whole.
             draft = file.with_name(f".{file.name}.part")
@@ -135,38 +146,7 @@ async def _prunable(engine: LocalEngine, before: int) -> int:
     return total
 
 
-def status_of(url: str) -> dict[str, Any]:
-    """Return the facts about a database file. Raises `StoreUnavailable` if it is not there."""
-    import sqlite3
-
-    from holdfast.stores.sqlite.statements import migrations
-
-    store = sqlite_of(url)
-    must_exist(store.path, url)
-    with closing(_connected(store.path)) as connection:
-        settings = {name: _pragma(connection, name) for name in SETTINGS}
-    wal = store.path.with_name(store.path.name + "-wal")
-    return {
-        "file": str(store.path.resolve()),
-        "bytes": store.path.stat().st_size,
-        "wal_bytes": wal.stat().st_size if wal.exists() else 0,
-        "schema": _version(store.path),
-        "schema_of_release": len(migrations()),
-        "sqlite": sqlite3.sqlite_version,
-        **settings,
-    }
-
-
-def _version(path: Path) -> int:
-    with closing(_connected(path)) as connection:
-        return int(_pragma(connection, "user_version"))
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    from holdfast.stores.sqlite.connection import connect
-
-    return connect(path, writes=False)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> Any:
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+async def _facts(url: str) -> dict[str, Any]:
+    store = store_at(url)
+    await must_exist(store, url)
+    return await store.facts()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli import options
-from holdfast.cli.db import status_of
 from holdfast.cli.documents import say_json
-from holdfast.cli.door import Door, opened, sqlite_in
+from holdfast.cli.door import Door, opened, store_in
 from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, STATUSES
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
-from holdfast.cli.words import ago, ahead, count, iso
-from holdfast.cli.workers import WorkerRow, workers_of
+from holdfast.cli.words import count, iso
+from holdfast.cli.workers import lease_of
 
 if TYPE_CHECKING:
     from holdfast.model.dump import Dump
+    from holdfast.model.workers import WorkerRow
     from holdfast.ports.store import Store
     from holdfast.testing.invariants import Violation
 
@@ -82,10 +82,10 @@ async def _examine(url: str) -> Finding:
     from holdfast.testing.invariants import check
 
     async with opened(Door(url)) as engine:
-        store = sqlite_in(engine)
+        store = store_in(engine)
         dump = await store.dump()
         degraded = await _trouble(store)
-        return Finding(status_of(url), workers_of(store), dump, check(dump), degraded)
+        return Finding(await store.facts(), await store.workers(), dump, check(dump), degraded)
 
 
 async def _trouble(store: Store) -> str:
@@ -105,7 +105,7 @@ def _document(finding: Finding) -> dict[str, Any]:
         "store": finding.settings,
         "workers": [
             {**worker._asdict(), "lease_until": iso(worker.lease_until),
-             "started_at": iso(worker.started_at), "runs": _held(finding, worker)}
+             "started_at": iso(worker.started_at)}
             for worker in finding.workers
         ],
         "statuses": dict(finding.statuses),
@@ -121,7 +121,7 @@ def _say_lines(finding: Finding) -> None:
     for worker in finding.workers:
         state = "listening" if worker.is_listening else "gone"
         until = iso(worker.lease_until)
-        STDOUT.say(fields("worker", worker.id, state, until, _held(finding, worker)))
+        STDOUT.say(fields("worker", worker.id, state, until, worker.runs))
     for kind, counts in (("status", finding.statuses), ("bucket", finding.buckets)):
         for name, number in sorted(counts.items()):
             STDOUT.say(fields(kind, name, number))
@@ -132,20 +132,27 @@ def _say_lines(finding: Finding) -> None:
 
 
 def _say(finding: Finding) -> None:
-    settings = finding.settings
-    STDOUT.say(
-        f"{STDOUT.style('✓', **GREEN)} {settings['file']}  "
-        + STDOUT.dim(
-            f"schema {settings['schema']} · SQLite {settings['sqlite']} · "
-            f"journal_mode={settings['journal_mode']} · synchronous={settings['synchronous']} · "
-            f"{settings['bytes'] + settings['wal_bytes']:,} bytes"
-        )
-    )
+    STDOUT.say(f"{STDOUT.style('✓', **GREEN)} {_headline(finding.settings)}")
     if finding.degraded:
         STDOUT.say(STDOUT.style(f"✗ degraded: {clean(finding.degraded)}", **RED))
     _say_workers(finding)
     _say_counts(finding)
     _say_invariants(finding)
+
+
+SETTINGS = {
+    "sqlite": ("SQLite", "journal_mode", "synchronous"),
+    "postgresql": ("PostgreSQL", "fsync", "synchronous_commit"),
+}
+
+
+def _headline(settings: dict[str, Any]) -> str:
+    kind = "sqlite" if "sqlite" in settings else "postgresql"
+    name, *promises = SETTINGS[kind]
+    told = [f"schema {settings['schema']}", f"{name} {settings[kind]}"]
+    told += [f"{promise}={settings[promise]}" for promise in promises]
+    told.append(f"{settings['bytes'] + settings.get('wal_bytes', 0):,} bytes")
+    return f"{settings.get('file') or settings['database']}  {STDOUT.dim(' · '.join(told))}"
 
 
 def _say_workers(finding: Finding) -> None:
@@ -158,25 +165,13 @@ def _say_workers(finding: Finding) -> None:
         [
             Cell(worker.id, CYAN),
             Cell("✓ alive", GREEN) if worker.is_listening else Cell("✗ gone", RED),
-            Cell(_lease(worker, now)),
-            Cell(str(_held(finding, worker))),
+            Cell(lease_of(worker, now)),
+            Cell(str(worker.runs)),
         ]
         for worker in finding.workers
     ]
     for line in table(WORKER_COLUMNS, rows):
         STDOUT.say(line)
-
-
-def _lease(worker: WorkerRow, now: int) -> str:
-    if worker.lease_until is None:
-        return "none needed"
-    if worker.lease_until > now:
-        return f"ends {ahead(worker.lease_until, now)}"
-    return f"ended {ago(worker.lease_until, now)}"
-
-
-def _held(finding: Finding, worker: WorkerRow) -> int:
-    return sum(run.owner == worker.id for run in finding.dump.runs)
 
 
 def _say_counts(finding: Finding) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from holdfast.client import RunHandle
     from holdfast.engines.local import LocalEngine
-    from holdfast.stores.sqlite import SqliteStore
+    from holdfast.ports.inspection import InspectedStore
 
 T = TypeVar("T")
 DEFAULT_STORE = "sqlite:///holdfast.db"
@@ -46,9 +46,9 @@ async def opened(door: Door, *, creates: bool = False) -> AsyncGenerator[LocalEn
 
     if not door.namespace or not door.namespace.isprintable():
         raise InvalidName(field="namespace", value=door.namespace, problem="cannot be stored")
-    store = sqlite_of(door.url)
+    store = store_at(door.url)
     if not creates:
-        must_exist(store.path, door.url)
+        await must_exist(store, door.url)
     await store.open()
     engine = LocalEngine(store, door.namespace)
     try:
@@ -58,22 +58,30 @@ async def opened(door: Door, *, creates: bool = False) -> AsyncGenerator[LocalEn
         await store.close()
 
 
-def sqlite_of(url: str) -> SqliteStore:
+def store_at(url: str) -> InspectedStore:
     """Return the store, not yet opened; `memory://` lives in one process and is refused."""
     from holdfast.compose import store_of
-    from holdfast.stores.sqlite import SqliteStore
+    from holdfast.stores.memory import MemoryStore
 
     store = store_of(url)
-    if not isinstance(store, SqliteStore):
+    if isinstance(store, MemoryStore):
         raise Refused(
             f"{url} lives and dies with the process that opened it, so no command can reach it. "
             f"Use a file, such as {DEFAULT_STORE}."
         )
-    return store
+    return cast("InspectedStore", store)
 
 
-def must_exist(path: Path, url: str) -> None:
+async def must_exist(store: InspectedStore, url: str) -> None:
     """Refuse to read a database that is not there (or not ours), instead of making one."""
+    path: Path | None = getattr(store, "path", None)
+    if path is None:
+        await store.facts()
+    else:
+        _must_exist(path, url)
+
+
+def _must_exist(path: Path, url: str) -> None:
     if not path.exists():
         raise StoreUnavailable(
             f"There is no database at {str(path)!r} ({url}). Name the right one with --store or "
@@ -117,6 +125,6 @@ async def handle(engine: LocalEngine, text: str) -> RunHandle[Any]:
     return RunHandle(engine, await found(engine, text))
 
 
-def sqlite_in(engine: LocalEngine) -> SqliteStore:
-    """Return the engine's store, which `opened` made sure is one of SQLite."""
-    return cast("SqliteStore", engine.store)
+def store_in(engine: LocalEngine) -> InspectedStore:
+    """Return the engine's store, which `opened` made sure shows itself."""
+    return cast("InspectedStore", engine.store)

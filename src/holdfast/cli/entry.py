@@ -39,6 +39,7 @@ class Root(LazyGroup):
         "run": ("holdfast.cli.run", "Start a run of a workflow."),
         "runs": ("holdfast.cli.runs", "List, show, watch and steer runs."),
         "worker": ("holdfast.cli.worker", "Run an app's workflows until told to stop."),
+        "workers": ("holdfast.cli.workers", "List the workers of a store."),
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
         "explain": ("holdfast.cli.explain", "Print the page of an error code."),

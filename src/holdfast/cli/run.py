@@ -81,7 +81,7 @@ async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) 
     loaded = await handle.history()
     STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
     commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
-    if not _has_worker(engine):
+    if not await _has_worker(engine):
         commands.insert(0, (f"holdfast worker {app} --store {url}", "no worker is listening yet"))
     STDOUT.next_commands(commands)
 
@@ -90,7 +90,7 @@ async def _wait(engine: LocalEngine, handle: RunHandle[Any]) -> None:
     from holdfast.cli.runs.result import say_result
     from holdfast.cli.waiting import closing
 
-    if not _has_worker(engine):
+    if not await _has_worker(engine):
         STDERR.say("no worker is listening on this store yet; start one: holdfast worker APP")
     if STDOUT.is_person:
         from holdfast.cli.runs.watch import live
@@ -101,8 +101,7 @@ async def _wait(engine: LocalEngine, handle: RunHandle[Any]) -> None:
     say_result(handle.id, await closing(engine, handle.id))
 
 
-def _has_worker(engine: LocalEngine) -> bool:
-    from holdfast.cli.door import sqlite_in
-    from holdfast.cli.workers import workers_of
+async def _has_worker(engine: LocalEngine) -> bool:
+    from holdfast.cli.door import store_in
 
-    return any(worker.is_listening for worker in workers_of(sqlite_in(engine)))
+    return any(worker.is_listening for worker in await store_in(engine).workers())

@@ -58,7 +58,7 @@ def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> N
 async def _work(app: App, url: str, settings: Settings) -> None:
     import asyncio
 
-    from holdfast.cli.door import sqlite_of
+    from holdfast.cli.door import store_at
     from holdfast.client import new_id
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
@@ -68,7 +68,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     for definition in definitions:
         _ = definition.signature
     lint.tell(app.versions)
-    store = sqlite_of(url)
+    store = store_at(url)
     await store.open()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -95,11 +95,13 @@ def _stop(stopping: asyncio.Event) -> None:
 
 def _greet(app: App, url: str, id: str) -> None:
     """Say who works on what, in one line."""
+    from holdfast.compose import masked
+
     names = sorted(app.workflows)
     listed = ", ".join(map(clean, names[:LISTED])) + (", …" if len(names) > LISTED else "")
     facts = [
         f"app {STDERR.style(app.name, bold=True)}",
-        f"store {url}",
+        f"store {masked(url)}",
         f"{count(len(names), 'workflow')}: {listed or 'none'}",
         f"pid {os.getpid()}",
         f"id {STDERR.style(id, fg='cyan')}",

@@ -1,63 +1,107 @@
-"""Who works on a store: leases by its rows, life by the files its workers hold locked."""
+"""`holdfast workers`: who works on a store, since when, on what, and with how many runs in hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.stores.sqlite import SqliteStore
+import click
 
+from holdfast.cli import options
+from holdfast.cli.documents import say_json
+from holdfast.cli.door import Door, store_in
+from holdfast.cli.statuses import CYAN, DIM, GREEN, RED
+from holdfast.cli.terminal import STDOUT, Cell, Column, fields, table
+from holdfast.cli.words import ago, ahead, iso
 
-class WorkerRow(NamedTuple):
-    """A worker as the store and the file system know it."""
+if TYPE_CHECKING:
+    from holdfast.engines.local import LocalEngine
+    from holdfast.model.workers import WorkerRow
 
-    id: str
-    lease_until: int | None
-    started_at: int | None
-    is_listening: bool
-
-
-def workers_of(store: SqliteStore) -> list[WorkerRow]:
-    """Return the workers that have a lease or listen for work."""
-    rows = _leases(store.path)
-    listening = _listening(store.path)
-    found: list[WorkerRow] = []
-    for id in sorted({*rows, *listening}):
-        lease_until, started_at = rows.get(id, (None, None))
-        found.append(WorkerRow(id, lease_until, started_at, id in listening))
-    return found
+COLUMNS = (
+    Column("worker"), Column("state"), Column("lease"), Column("runs", right=True),
+    Column("app"), Column("release"), Column("where"), Column("workflows", cut=True),
+)  # fmt: skip
+KNOWN = ("app", "version", "host", "pid", "workflows")
+"""What a worker says of itself."""
 
 
-def _leases(path: Path) -> dict[str, tuple[int, int]]:
-    from contextlib import closing
+class Seen(NamedTuple):
+    """The workers of a store, and the time there."""
 
-    from holdfast.stores.sqlite.connection import connect
-    from holdfast.stores.sqlite.statements import queries
-
-    with closing(connect(path, writes=False)) as connection:
-        rows = connection.execute(queries().list_workers).fetchall()
-    return {id: (lease_until, started_at) for id, lease_until, started_at, *_ in rows}
+    workers: list[WorkerRow]
+    now: int
 
 
-def _listening(path: Path) -> set[str]:
-    """Return the workers whose process lives; an idle one has no row, only its locked file."""
-    from holdfast.stores.sqlite.doorbell import WORKER, Street
+@click.command("workers")
+@options.as_json
+@options.with_door
+def command(door: Door, as_json: bool) -> None:
+    """List the workers of a store: alive or gone, their leases, releases and runs in hand."""
+    seen = door.enter(_look)
+    if as_json:
+        say_json({"workers": [_document(worker, seen) for worker in seen.workers]})
+    elif not STDOUT.is_person:
+        for worker in seen.workers:
+            STDOUT.say(fields(*_document(worker, seen).values()))
+    elif not seen.workers:
+        STDOUT.say(STDOUT.dim("No worker is listening. Start one: holdfast worker APP"))
+    else:
+        for line in table(COLUMNS, [_row(worker, seen) for worker in seen.workers]):
+            STDOUT.say(line)
 
-    folder = path.with_name(path.name + "-workers")
-    if not folder.is_dir():
-        return set()
-    street = Street(folder)
+
+async def _look(engine: LocalEngine) -> Seen:
+    store = store_in(engine)
+    return Seen(await store.workers(), store.now())
+
+
+def state_of(worker: WorkerRow, now: int) -> str:
+    """Say in one word how a worker is: it listens, it has a lease, or neither."""
+    if worker.is_listening:
+        return "alive"
+    return "silent" if (worker.lease_until or 0) > now else "gone"
+
+
+def lease_of(worker: WorkerRow, now: int) -> str:
+    """Say when a worker's lease ends; one that holds nothing needs none."""
+    if worker.lease_until is None:
+        return "none needed"
+    if worker.lease_until > now:
+        return f"ends {ahead(worker.lease_until, now)}"
+    return f"ended {ago(worker.lease_until, now)}"
+
+
+def _said(worker: WorkerRow) -> dict[str, Any]:
     try:
-        names = [file.name for file in folder.iterdir() if _kind(file) == WORKER]
-        return {name for name in names if not street.is_dead(name)}
-    finally:
-        street.close()
+        said: Any = json.loads(worker.info or "{}")
+    except ValueError:
+        said = {}
+    return {name: said.get(name) for name in KNOWN}
 
 
-def _kind(file: Path) -> str:
-    if file.name.startswith("."):
-        return ""
-    try:
-        return file.read_text(encoding="utf-8")[:1]
-    except OSError:
-        return ""
+def _document(worker: WorkerRow, seen: Seen) -> dict[str, Any]:
+    return {
+        "id": worker.id,
+        "state": state_of(worker, seen.now),
+        "lease_until": iso(worker.lease_until),
+        "started_at": iso(worker.started_at),
+        "runs": worker.runs,
+        **_said(worker),
+    }
+
+
+def _row(worker: WorkerRow, seen: Seen) -> list[Cell]:
+    state, said = state_of(worker, seen.now), _said(worker)
+    look = {"alive": Cell("✓ alive", GREEN), "gone": Cell("✗ gone", RED)}
+    where = f"{said['host']}:{said['pid']}" if said["host"] else ""
+    return [
+        Cell(worker.id, CYAN),
+        look.get(state, Cell("… silent", DIM)),
+        Cell(lease_of(worker, seen.now)),
+        Cell(str(worker.runs)),
+        Cell(said["app"] or ""),
+        Cell(said["version"] or ""),
+        Cell(where),
+        Cell(", ".join(said["workflows"] or ())),
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import choosing, options
-from holdfast.cli.code import code_of, definitions_of
+from holdfast.cli.code import code_of
 from holdfast.cli.documents import (
     RUN_FIELDS,
     compact,
@@ -18,7 +18,7 @@ from holdfast.cli.documents import (
     run_document,
     say_json,
 )
-from holdfast.cli.door import Door, found, sqlite_in
+from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, said, told
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
@@ -52,7 +52,8 @@ def command(door: Door, run: str, chosen: str | None) -> None:
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))
         labels = await engine.labels([loaded.run.id])
-        code = code_of(loaded, definitions_of(sqlite_in(engine).path, loaded.run))
+        row = loaded.run
+        code = code_of(loaded, await store_in(engine).definitions(row.ns, row.workflow))
         return loaded, labels.get(loaded.run.id, NO_LABELS), engine.store.now(), code
 
     loaded, labels, now, code = door.enter(read)

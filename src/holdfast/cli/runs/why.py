@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import click
 
 from holdfast.cli import options
-from holdfast.cli.code import definitions_of, versions_of
+from holdfast.cli.code import versions_of
 from holdfast.cli.documents import fields_of, say_json
-from holdfast.cli.door import Door, found, sqlite_in
+from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
-from holdfast.cli.workers import WorkerRow, workers_of
 from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
+from holdfast.model.workers import WorkerRow
 
 Next = tuple[str, str]
 
@@ -72,9 +72,9 @@ def command(door: Door, run: str, as_json: bool) -> None:
 
     async def read(engine: Any) -> Case:
         loaded = await engine.load(await found(engine, run))
-        store = sqlite_in(engine)
-        known = definitions_of(store.path, loaded.run)
-        return Case(loaded, tuple(workers_of(store)), store.now(), door.url, known)
+        store = store_in(engine)
+        known = await store.definitions(loaded.run.ns, loaded.run.workflow)
+        return Case(loaded, tuple(await store.workers()), store.now(), door.url, known)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import logging
-import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from socket import gethostname
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -21,6 +18,7 @@ from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard
 from holdfast.hosts.worker.convict import verdict
 from holdfast.hosts.worker.health import Health
+from holdfast.hosts.worker.introduction import introduced
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.mending import Mender
@@ -88,7 +86,7 @@ class Worker:
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
-        self._info = json.dumps({"app": app.name, "host": gethostname(), "pid": os.getpid()})
+        self._info = introduced(app)
         self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
             store,

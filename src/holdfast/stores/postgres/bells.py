@@ -26,6 +26,8 @@ log = logging.getLogger("holdfast.store")
 SQL = queries()
 
 CHANNEL = "holdfast"
+LISTENER = "holdfast worker "
+"""What the session of a listening worker is called, with its id: so one sees who is there."""
 MOMENT = 0.01
 """Seconds between two rings of one process."""
 BACK_OFF = (0.1, 10.0)
@@ -78,6 +80,8 @@ class Listener:
 
     def __init__(self, target: Target, me: str, hear: Callable[[bool], None]) -> None:
         self._target, self._me, self._hear = target, me, hear
+        self.worker = ""
+        """Whose ears these are, if a worker's."""
         self._cut = asyncio.Event()
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
 
@@ -92,7 +96,8 @@ class Listener:
             with contextlib.suppress(
                 StoreError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError
             ):
-                connection = await self._target.connect({})
+                name = LISTENER + self.worker if self.worker else "holdfast listener"
+                connection = await self._target.connect({"application_name": name})
                 try:
                     await self._listen(connection)
                     delay = BACK_OFF[0]

@@ -52,7 +52,7 @@ def _condition(term: Term, prefix: str, binds: Binds) -> str:
     choices: list[str] = []
     for n, value in enumerate(term.values):
         is_word = isinstance(value, str)
-        if is_word and "\0" in value:
+        if isinstance(value, str) and "\0" in value:
             choices.append(TEXT["term_never"])
             continue
         # A float's exact value: as it is kept, and as Python compares it.

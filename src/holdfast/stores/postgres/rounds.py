@@ -116,8 +116,9 @@ class Round:
         """Return what became of each write, in their order."""
         found: list[Outcome | None] = [None] * len(self.writes)
         for row in rows:
-            n, _, applied, total, inbox_seq, cancel = row[:FIRST_COLUMN]
-            write: Write = self.writes[n]
+            n: int = row[0]
+            _, applied, total, inbox_seq, cancel = row[1:FIRST_COLUMN]
+            write = self.writes[n]
             if applied and type(write) is Advance:
                 found[n] = Outcome(True, None, inbox_seq, cancel)
             elif applied and type(write) is Create:

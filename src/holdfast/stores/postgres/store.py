@@ -14,13 +14,15 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
+from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
-from holdfast.stores.postgres import checks, claims, doctor, reader
+from holdfast.stores.postgres import checks, claims, doctor, inspection, reader
 from holdfast.stores.postgres.alone import reap
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
@@ -193,6 +195,22 @@ class PostgresStore:
             )
         return {(ns, run): tuple(names.split()) for ns, run, names in rows}
 
+    async def workers(self) -> list[WorkerRow]:
+        """Return the workers that have a lease or listen for work."""
+        with _reading():
+            return await inspection.workers(self._searches)
+
+    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
+        """Return the known definitions of a workflow, the one seen last at the end."""
+        with _reading():
+            rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
+        return tuple(map(Definition._make, rows))
+
+    async def facts(self) -> dict[str, Any]:
+        """Return where the data is, its schema, its settings and its sizes."""
+        with _reading():
+            return await inspection.facts(self._target)
+
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
@@ -200,6 +218,8 @@ class PostgresStore:
             self._workers.append(hear)
         if self._rings and self._listener is None:
             self._listener = Listener(self._target, self._me, self._rung)
+        if worker and self._listener is not None:
+            self._listener.worker = worker
 
         def stop() -> None:
             for listed in (self._hearers, self._workers):

@@ -17,10 +17,12 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
+from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import (
     Claim,
     Claimed,
@@ -34,7 +36,7 @@ from holdfast.model.writes import (
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
-from holdfast.stores.sqlite import doctor, reader, said
+from holdfast.stores.sqlite import doctor, inspection, reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.statements import queries
@@ -149,6 +151,18 @@ class SqliteStore:
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
         """Return the bucket of every run; a run that is in none, or in two, is lost."""
         return await self._search(lambda reads: doctor.buckets(reads, self.now()))
+
+    async def workers(self) -> list[WorkerRow]:
+        """Return the workers that have a lease or listen for work."""
+        return await self._look(lambda reads: inspection.workers(reads, self.path))
+
+    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
+        """Return the known definitions of a workflow, the one seen last at the end."""
+        return await self._look(lambda reads: inspection.definitions(reads, ns, workflow))
+
+    async def facts(self) -> dict[str, Any]:
+        """Return where the file is, its schema and its settings."""
+        return inspection.facts(self.path)
 
     def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""

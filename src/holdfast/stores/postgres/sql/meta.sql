@@ -22,7 +22,11 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction,
-    to_regclass('holdfast.meta') IS NOT NULL AS is_known
+    -- By the rows of the catalogue: a name that was looked up in vain may be remembered as such.
+    EXISTS (
+        SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'holdfast' AND c.relname = 'meta'
+    ) AS is_known
 
 -- name: schema_version
 SELECT value FROM holdfast.meta WHERE key = 'schema'

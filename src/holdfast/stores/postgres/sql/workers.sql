@@ -11,7 +11,15 @@ DELETE FROM holdfast.workers
 WHERE id = :worker AND NOT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
 
 -- name: list_workers
-SELECT id, lease_until, started_at, address, info FROM holdfast.workers ORDER BY started_at, id
+SELECT id, lease_until, started_at, info,
+    (SELECT count(*) FROM holdfast.runs WHERE owner = workers.id) AS runs
+FROM holdfast.workers
+ORDER BY started_at, id
 
 -- name: notify
 SELECT pg_notify(:channel, :payload)
+
+-- name: listening_workers
+-- A worker that holds nothing has no row; its session that listens is named after it.
+SELECT DISTINCT application_name FROM pg_stat_activity
+WHERE datname = current_database() AND starts_with(application_name, :prefix)

@@ -30,4 +30,7 @@ DELETE FROM workers WHERE id = :worker AND (:known_dead OR lease_until <= :now)
 DELETE FROM workers WHERE id = :worker AND NOT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
 
 -- name: list_workers
-SELECT id, lease_until, started_at, address, info FROM workers ORDER BY started_at, id
+SELECT id, lease_until, started_at, info,
+    (SELECT count(*) FROM runs WHERE owner = workers.id) AS runs
+FROM workers
+ORDER BY started_at, id

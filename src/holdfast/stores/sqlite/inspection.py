@@ -1,0 +1,87 @@
+"""What operators ask: who works on a file, what its settings are.
+
+Leases are known by rows, life by the files that workers hold locked.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import StoreUnavailable
+from holdfast.model.definitions import Definition
+from holdfast.model.workers import WorkerRow
+from holdfast.stores.sqlite.connection import connect
+from holdfast.stores.sqlite.doorbell import WORKER, Street
+from holdfast.stores.sqlite.statements import migrations, queries
+
+SQL = queries()
+SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
+
+
+def workers(connection: sqlite3.Connection, path: Path) -> list[WorkerRow]:
+    """Return the workers that have a lease or listen for work."""
+    rows = {id: rest for id, *rest in connection.execute(SQL.list_workers)}
+    listening = _listening(path)
+    found: list[WorkerRow] = []
+    for id in sorted({*rows, *listening}):
+        lease_until, started_at, info, runs = rows.get(id, (None, None, "", 0))
+        found.append(WorkerRow(id, lease_until, started_at, id in listening, info, runs))
+    return found
+
+
+def definitions(connection: sqlite3.Connection, ns: str, workflow: str) -> tuple[Definition, ...]:
+    """Return the known definitions of a workflow, the one seen last at the end."""
+    return tuple(
+        map(Definition._make, connection.execute(SQL.definitions_of_workflow, (ns, workflow)))
+    )
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Return the facts about a database file, changing nothing."""
+    if not path.exists():
+        raise StoreUnavailable(
+            f"There is no database at {str(path)!r}. Name the right one with --store or "
+            f"HOLDFAST_STORE, or make it with `holdfast db migrate`."
+        )
+    with closing(connect(path, writes=False)) as connection:
+        settings = {name: _pragma(connection, name) for name in SETTINGS}
+        version = _pragma(connection, "user_version")
+    wal = path.with_name(path.name + "-wal")
+    return {
+        "file": str(path.resolve()),
+        "bytes": path.stat().st_size,
+        "wal_bytes": wal.stat().st_size if wal.exists() else 0,
+        "schema": version,
+        "schema_of_release": len(migrations()),
+        "sqlite": sqlite3.sqlite_version,
+        **settings,
+    }
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def _listening(path: Path) -> set[str]:
+    """Return the workers whose process lives; an idle one has no row, only its locked file."""
+    folder = path.with_name(path.name + "-workers")
+    if not folder.is_dir():
+        return set()
+    street = Street(folder)
+    try:
+        names = [file.name for file in folder.iterdir() if _kind(file) == WORKER]
+        return {name for name in names if not street.is_dead(name)}
+    finally:
+        street.close()
+
+
+def _kind(file: Path) -> str:
+    if file.name.startswith("."):
+        return ""
+    try:
+        return file.read_text(encoding="utf-8")[:1]
+    except OSError:
+        return ""

@@ -1,0 +1,210 @@
+"""Lost connections, crashed servers, races: what was measured before it was designed, kept true."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+import holdfast as hf
+from holdfast.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from holdfast.kernel.dispatch import decide
+from holdfast.model.writes import Claim, Renew
+from holdfast.ports.store import Store
+from holdfast.stores.postgres import PostgresStore
+from holdfast.testing.conformance import Harness
+from holdfast.testing.conformance.harness import LEASE, answer, event, ids
+from holdfast.testing.postgres import VARIABLE, PostgresServer
+
+WRITER = "application_name = 'holdfast writes' AND datname = current_database()"
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Harness]:
+    async with Harness(lambda clock: PostgresStore(url, clock=clock, rings=False)) as harness:
+        yield harness
+
+
+@asynccontextmanager
+async def session(url: str) -> "AsyncIterator[asyncpg.Connection]":
+    """A session beside the store's, such as a person's."""
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def cut(beside: asyncpg.Connection, *, waiting: bool) -> None:
+    """End the writer's session, once it waits for a lock (or at once)."""
+    which = f"{WRITER} AND wait_event_type = 'Lock'" if waiting else WRITER
+    ending = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {which}"
+    async with asyncio.timeout(10):
+        while not await beside.fetchval(ending):
+            pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server of this test's own, to be crashed."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with PostgresServer.start() as own:
+        yield own
+
+
+async def test_a_connection_cut_in_a_commit_leaves_its_outcome_open(postgres_store):
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        run = await harness.held("r")
+        turn = [decide(harness.turn(run, answer("a#1")))]
+        async with beside.transaction():
+            await beside.execute("SELECT FROM holdfast.runs FOR UPDATE")
+            writing = asyncio.ensure_future(harness.store.write(turn))
+            async with session(postgres_store) as third:
+                await cut(third, waiting=True)
+            with pytest.raises(OutcomeUnknown):
+                await writing
+        assert (await harness.row("r")).seq == 1, "the re-read tells"
+        assert await harness.commit(run, answer("a#1")) == "applied"
+
+
+async def test_a_start_repeated_after_a_lost_reply_is_one_run(postgres_store):
+    """E6: the first commit happened, its reply was lost; the repeat carries the same key."""
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        start = harness.starting("r")
+        first = await harness.send(start)
+        await cut(beside, waiting=False)
+        for _ in range(3):
+            try:
+                again = await harness.send(start)
+                break
+            except OutcomeUnknown:
+                continue
+        assert again == first
+        assert await harness.kinds("r") == ["run.started"]
+
+
+async def test_a_cancelled_caller_leaves_a_whole_write_or_none(postgres_store):
+    """E11: to stop waiting says nothing about the commit."""
+    async with opened(postgres_store) as harness:
+        runs = [await harness.held(f"r{n}") for n in range(30)]
+        chance = random.Random(7)
+
+        async def write_and_leave(n: int) -> None:
+            writing = asyncio.ensure_future(harness.commit(runs[n], answer("a#1")))
+            await asyncio.sleep(chance.random() * 0.002)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+        await asyncio.gather(*map(write_and_leave, range(30)))
+        for run in runs:
+            row = await harness.row(run.id)
+            if await harness.commit(row, answer("b#1")) == "moved":
+                # What nobody waited for any more was still on its way when the row was read.
+                row = await harness.row(run.id)
+                assert await harness.commit(row, answer("b#1")) == "applied"
+            kinds = await harness.kinds(run.id)
+            assert len(kinds) == row.seq + 1
+
+
+async def test_a_claim_of_one_takes_one(postgres_store):
+    """E5b: without a materialised CTE a claim of one took all 200."""
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        await harness.send_all([harness.starting(f"r{n:03}") for n in range(200)])
+        await beside.execute("ANALYZE holdfast.runs")
+        assert ids((await harness.claim("A", limit=1, eager=True)).runs) == ["r000"]
+        running = "SELECT count(*) FROM holdfast.runs WHERE status = 'running'"
+        assert await beside.fetchval(running) == 1
+
+
+async def take_over(harness: Harness, other: Store) -> None:
+    await harness.reap("A", known_dead=True)
+    await other.claim(Claim("default", "B", ("w",), 1, LEASE, eager=True))
+
+
+async def test_a_zombie_writes_nothing_after_a_takeover(postgres_store):
+    """E2: the guard stands in the writing statement, so there is no moment before it."""
+    async with opened(postgres_store) as harness:
+        other = await harness.another()
+        for n in range(60):
+            run = await harness.held(f"r{n}", worker="A")
+
+            late = harness.commit(run, answer("late#1"))
+            told, _ = await asyncio.gather(late, take_over(harness, other))
+            events = (await harness.load(run.id)).events
+            assert told in ("applied", "lost")
+            assert [e.key for e in events[1:]] == (["late#1"] if told == "applied" else [])
+            row = await harness.row(run.id)
+            assert (row.owner, row.epoch) == ("B", 2)
+            close = harness.turn(row, event("run.completed"), status="completed")
+            assert await harness.send(close, other) == "applied"
+
+
+async def test_no_run_sleeps_beside_an_unread_message(postgres_store):
+    """E13: check-and-park and put-and-wake contend for one row."""
+    async with opened(postgres_store) as harness:
+        other = await harness.another()
+        for n in range(60):
+            run = await harness.held(f"r{n}")
+            parking = harness.commit(run, status="waiting", inbox_seq=0, reason="waits")
+            sending = harness.send(harness.signalling("s1", run.id), other)
+            parked, _ = await asyncio.gather(parking, sending)
+            row = await harness.row(run.id)
+            assert row.inbox_seq == 1
+            assert (parked, row.status) in (("applied", "waiting"), ("mail", "running"))
+            assert row.status == "running" or row.wake_at is not None, "awake"
+            if row.status == "running":
+                await harness.end(row)
+
+
+async def test_two_hosts_that_lock_many_runs_do_not_wait_for_each_other(postgres_store):
+    async with opened(postgres_store) as harness:
+        other = await harness.another()
+        runs = [await harness.held(f"r{n:02}") for n in range(20)]
+        for round_ in range(10):
+            turns = [decide(harness.turn(run, answer(f"a#{round_}"))) for run in runs]
+            mail = [decide(harness.signalling(f"s{round_}", run.id)) for run in reversed(runs)]
+            await asyncio.gather(harness.store.write(turns), other.write(mail))
+            runs = [await harness.row(run.id) for run in runs]
+        assert {(run.seq, run.inbox_seq) for run in runs} == {(11, 10)}
+
+
+async def test_an_outage_is_survived(server):
+    """The server crashes under a worker: nothing is lost, and the process goes on by itself."""
+    app = hf.App("outage")
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @app.step
+    async def slow(n: int) -> int:
+        began.set()
+        await release.wait()
+        return n
+
+    @app.workflow
+    async def flow(n: int) -> int:
+        return await slow(n) + await slow(1)
+
+    with server.database() as url:
+        async with app.open(url, settings=hf.Settings(poll=0.05)) as client:
+            runs = [await client.start(flow.bind(n), id=f"r{n}") for n in range(20)]
+            await began.wait()
+            await asyncio.to_thread(server.restart, "immediate")
+            release.set()
+            async with asyncio.timeout(30):
+                assert [await run.result() for run in runs] == [n + 1 for n in range(20)]
+            assert await client.start(flow.bind(5), id="r5") is not None
+
+
+async def test_a_dead_server_is_told_from_a_write_in_doubt(server):
+    store = PostgresStore(server.url, rings=False)
+    await store.open()
+    await store.load("default", "r")
+    server.stop()
+    with pytest.raises(StoreUnavailable):
+        await store.load("default", "r")
+    with pytest.raises(StoreError):
+        await store.write([Renew("A", 1)])
+    with pytest.raises(StoreUnavailable, match="Cannot reach"):
+        await store.write([Renew("A", 1)])
+    await store.close()

@@ -1,0 +1,79 @@
+"""What a database must be before runs are kept in it."""
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
+from holdfast.stores.postgres import PostgresStore
+from holdfast.testing.postgres import VARIABLE, PostgresServer
+
+
+async def opened(url: str) -> PostgresStore:
+    store = PostgresStore(url, rings=False)
+    await store.open()
+    return store
+
+
+@pytest.fixture
+def weak(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with PostgresServer.start(durable=False) as server:
+        yield server
+
+
+async def test_a_server_that_would_lose_commits_is_refused(weak):
+    with pytest.raises(StoreSettings, match="fsync=off"):
+        await opened(weak.url)
+
+
+async def test_a_role_that_does_not_wait_for_the_disk_is_refused(postgres, postgres_url):
+    name = urlsplit(postgres_url).path[1:]
+    postgres.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+    with pytest.raises(StoreSettings, match="synchronous_commit=off"):
+        await opened(postgres_url)
+
+
+async def test_another_encoding_is_refused(postgres):
+    postgres.execute(
+        "CREATE DATABASE holdfast_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
+    )
+    try:
+        with pytest.raises(StoreSettings, match="LATIN1"):
+            await opened(urlsplit(postgres.url)._replace(path="/holdfast_latin").geturl())
+    finally:
+        postgres.execute("DROP DATABASE holdfast_latin WITH (FORCE)")
+
+
+async def test_a_schema_of_a_later_release_is_refused(postgres, postgres_url):
+    await (await opened(postgres_url)).close()
+    postgres.execute("UPDATE holdfast.meta SET value = 99 WHERE key = 'schema'", url=postgres_url)
+    with pytest.raises(StoreVersion, match="schema version 99"):
+        await opened(postgres_url)
+
+
+async def test_many_processes_may_make_the_schema_at_once(postgres_url):
+    stores = await asyncio.gather(*(opened(postgres_url) for _ in range(8)))
+    assert await stores[0].dump() is not None
+    for store in stores:
+        await store.close()
+
+
+async def test_who_is_not_there_is_told_without_the_password():
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as told:
+        await opened("postgresql://me:secret@127.0.0.1:1/shop")
+    assert "secret" not in str(told.value)
+
+
+async def test_a_database_that_is_not_there_is_named(postgres):
+    with pytest.raises(StoreSettings, match="no_such"):
+        await opened(urlsplit(postgres.url)._replace(path="/no_such").geturl())
+
+
+async def test_a_server_newer_than_the_tests_is_named(postgres_store, caplog, monkeypatch):
+    monkeypatch.setattr("holdfast.stores.postgres.checks.NEWEST", 13)
+    with caplog.at_level(logging.WARNING):
+        await (await opened(postgres_store)).close()
+    assert "newer than what this release was tested with" in caplog.text

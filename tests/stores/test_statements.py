@@ -1,0 +1,38 @@
+"""Both databases are asked under the same names; what only one of them needs is listed here."""
+
+from holdfast.stores.queries import queries_of
+
+ONLY_SQLITE = {
+    # Rows one by one, where PostgreSQL takes a round of them as arrays.
+    "create_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
+    "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
+    "renew_worker",
+    # Several looks, where PostgreSQL makes one of them to spare round trips.
+    "claimable_runs", "next_wake_at", "unregistered_workflows", "held_runs", "other_workers",
+    "living_events", "progress",
+    # A run is forgotten table by table, where PostgreSQL does it in one statement.
+    "prunable_runs", "delete_run", "delete_events", "delete_inbox", "delete_tags", "delete_lines",
+    # The clock is the machine's, and kept; PostgreSQL has one for all.
+    "mark_clock",
+    # Hints to the planner, and a column of any type.
+    "find_labelled_runs", "value_is", "value_above", "value_from", "value_below", "value_to",
+}  # fmt: skip
+
+ONLY_POSTGRES = {
+    "clock", "server", "schema_version", "mark_schema", "lock_schema", "sizes", "is_pruned_lately",
+    "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
+    "word_is", "word_above", "word_from", "word_below", "word_to",
+    "number_is", "number_above", "number_from", "number_below", "number_to",
+}  # fmt: skip
+
+FRAGMENTS = ("round_", "quick_", "told_", "applied_")
+"""What rounds are put together from."""
+
+
+def test_both_stores_use_the_same_names() -> None:
+    sqlite = set(queries_of("holdfast.stores.sqlite"))
+    postgres = {
+        name for name in queries_of("holdfast.stores.postgres") if not name.startswith(FRAGMENTS)
+    }
+    assert sqlite - postgres == ONLY_SQLITE
+    assert postgres - sqlite == ONLY_POSTGRES
