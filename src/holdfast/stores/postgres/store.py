@@ -67,7 +67,7 @@ class PostgresStore(Inspection):
         self._writer = Writer(self._writes, self.test_time, self._tell)
         try:
             with reading():
-                await checks.check(self._writes, is_pooled=target.is_pooled)
+                await checks.check(self._writes, target)
                 await checks.migrate(self._writes)
                 await self._ask_the_time()
         except BaseException:
