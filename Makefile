@@ -38,8 +38,8 @@ test: setup
 test-all: setup
 	$(BIN)/pytest -n logical
 
-bench: setup
-	$(BIN)/python -m benchmarks
+bench: setup # STORE=sqlite or STORE=postgres: only there
+	$(BIN)/python -m benchmarks $(if $(STORE),--store $(STORE))
 
 bench-drivers: setup
 	$(BIN)/python -m benchmarks.drivers

@@ -4,6 +4,11 @@ import asyncio
 import inspect
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's affair.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins = ["tests.postgres"]
 

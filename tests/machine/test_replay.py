@@ -300,7 +300,7 @@ async def carry_out_guarded(kind: str, plan: Any) -> None:
         await pack(1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plan=PLANS, choices=st.lists(st.integers(0, 7), max_size=30))
 def test_a_fed_machine_and_a_replayed_one_take_the_same_next_turn(
     plan: Any, choices: list[int]

@@ -114,9 +114,7 @@ def trio(tmp_path: Path, postgres_store: str) -> Iterator[Trio]:
         asyncio.run(stores.close())
 
 
-quiet = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quiet = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quiet

@@ -17,6 +17,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
 from holdfast.testing.postgres import VARIABLE, PostgresServer
+from tests.stores.proxy import proxied
 
 WRITER = "application_name = 'holdfast writes' AND datname = current_database()"
 
@@ -82,6 +83,24 @@ async def test_a_start_repeated_after_a_lost_reply_is_one_run(postgres_store):
             except OutcomeUnknown:
                 continue
         assert again == first
+        assert await harness.kinds("r") == ["run.started"]
+
+
+async def test_a_swallowed_reply_is_told_in_time_and_the_repeat_finds_the_run(
+    postgres_store, monkeypatch
+):
+    """E6: the server has committed, and its answer never comes."""
+    monkeypatch.setattr("holdfast.stores.postgres.connection.PATIENCE_SECONDS", 0.5)
+    async with proxied(postgres_store) as proxy, opened(proxy.url) as harness:
+        await harness.start("before")
+        proxy.swallows = True
+        start = harness.starting("r")
+        with pytest.raises(OutcomeUnknown):
+            await asyncio.wait_for(harness.send(start), 10)
+        async with opened(postgres_store) as other:
+            assert (await other.row("r")).seq == 1, "it did happen"
+        proxy.swallows = False
+        assert (await harness.send(start)).id == "r"
         assert await harness.kinds("r") == ["run.started"]
 
 

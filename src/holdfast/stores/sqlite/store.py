@@ -17,12 +17,9 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
-from holdfast.model.definitions import Definition
-from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import (
     Claim,
     Claimed,
@@ -36,9 +33,10 @@ from holdfast.model.writes import (
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
-from holdfast.stores.sqlite import doctor, inspection, reader, said
+from holdfast.stores.sqlite import reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
+from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
@@ -48,7 +46,7 @@ T = TypeVar("T")
 SQL = queries()
 
 
-class SqliteStore:
+class SqliteStore(Inspection):
     """Keeps runs in an SQLite file.
 
     With `threaded=False` everything happens in the caller's thread and no bell is hung, so that a
@@ -58,7 +56,7 @@ class SqliteStore:
     def __init__(
         self, path: str | Path, *, clock: Callable[[], int] | None = None, threaded: bool = True
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._clock, self._threaded = clock or SteadyClock(), threaded
         self._latest = 0
         self._hearers: list[Hear] = []
@@ -147,6 +145,7 @@ class SqliteStore:
         """Return lines of a run's log, oldest first."""
         return await self._search(lambda reads: said.lines(reads, wanted))
 
+<<<<<<< HEAD
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""
         return await self._search(lambda reads: doctor.dump(reads, self.now()))
@@ -168,6 +167,9 @@ class SqliteStore:
         return inspection.facts(self.path)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+=======
+    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+>>>>>>> wt-pg
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
         bell = self._hang(hear, worker) if self._threaded and not near else None
