@@ -179,41 +179,7 @@ class PostgresStore(Inspection):
         with reading():
             return await reader.lines(self._searches, wanted)
 
-<<<<<<< HEAD
-    async def dump(self) -> Dump:
-        """Return everything the schema holds, superseded events too, as of one moment."""
-        with _reading():
-            async with self._searches.transaction(reads=True) as ask:
-                return await doctor.dump(ask, self.now())
-
-    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
-        """Return the bucket of every run; a run that is in none, or in two, is lost."""
-        with _reading():
-            rows = await self._searches.fetch(
-                SQL.buckets, now=self._test_time(), closed=CLOSED_LIST
-            )
-        return {(ns, run): tuple(names.split()) for ns, run, names in rows}
-
-    async def workers(self) -> list[WorkerRow]:
-        """Return the workers that have a lease or listen for work."""
-        with _reading():
-            return await inspection.workers(self._searches)
-
-    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
-        """Return the known definitions of a workflow, the one seen last at the end."""
-        with _reading():
-            rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
-        return tuple(map(Definition._make, rows))
-
-    async def facts(self) -> dict[str, Any]:
-        """Return where the data is, its schema, its settings and its sizes."""
-        with _reading():
-            return await inspection.facts(self._target)
-
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
-=======
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
->>>>>>> wt-pg
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
         if worker:

@@ -145,31 +145,7 @@ class SqliteStore(Inspection):
         """Return lines of a run's log, oldest first."""
         return await self._search(lambda reads: said.lines(reads, wanted))
 
-<<<<<<< HEAD
-    async def dump(self) -> Dump:
-        """Return everything the file holds, superseded events too, as of one moment."""
-        return await self._search(lambda reads: doctor.dump(reads, self.now()))
-
-    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
-        """Return the bucket of every run; a run that is in none, or in two, is lost."""
-        return await self._search(lambda reads: doctor.buckets(reads, self.now()))
-
-    async def workers(self) -> list[WorkerRow]:
-        """Return the workers that have a lease or listen for work."""
-        return await self._look(lambda reads: inspection.workers(reads, self.path))
-
-    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
-        """Return the known definitions of a workflow, the one seen last at the end."""
-        return await self._look(lambda reads: inspection.definitions(reads, ns, workflow))
-
-    async def facts(self) -> dict[str, Any]:
-        """Return where the file is, its schema and its settings."""
-        return inspection.facts(self.path)
-
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
-=======
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
->>>>>>> wt-pg
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
         bell = self._hang(hear, worker) if self._threaded and not near else None
