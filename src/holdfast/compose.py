@@ -82,7 +82,7 @@ def _postgres(url: str) -> Store:
         if error.name != "asyncpg":
             raise
         raise StoreSettings(
-            "PostgreSQL needs the extra of that name. Run: pip install 'holdfast[postgres]'"
+            "PostgreSQL needs an extra. Install it with `pip install 'holdfast[postgres]'`."
         ) from error
     return PostgresStore(url)
 

@@ -37,7 +37,7 @@ ROWS: dict[str, str] = {
     "cron text": "there are no schedules yet",
     "priority, concurrency, unknown queue": "there are no queues yet",
     "graph that cannot be built": "there are no graphs yet",
-    "clock off the store's": "the store's clock is this machine's; it comes with a store elsewhere",
+    "clock off the store's": "no other clock counts: tests/stores/test_postgres_clock.py",
     "blob missing": "there is no blob store yet",
 }
 """Row -> why it is not here, or nothing if it is."""

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli.entry import root
-from holdfast.errors import StoreSettings, StoreVersion
+from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.testing import invariants
 from tests.bad_input import flows
 from tests.bad_input.flows import NAIVE, app, asks, go, loose, order
@@ -234,9 +234,10 @@ def check(case: Case, error: hf.HoldfastError) -> None:
     assert len(text) < 600, "the value itself has no place in a message"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path)
+    url = request.getfixturevalue("postgres_store") if request.param == "postgres" else ""
+    return Place(request.param, tmp_path, url)
 
 
 async def rows_of(client: hf.Client) -> Any:
@@ -357,6 +358,9 @@ URLS: dict[str, tuple[Callable[[Path], Any], type[hf.StoreError], str]] = {
     "unwritable": (lambda _: "sqlite:////proc/shop.db", StoreSettings, "may write to"),
     "no database": (_not_a_database, StoreSettings, "not a usable SQLite database"),
     "newer schema": (_newer, StoreVersion, "9999"),
+    "no server": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", StoreUnavailable, "1:1/db"),
+    "no port": (lambda _: "postgresql://me:s3cret@host:x/db", StoreSettings, "cannot be used"),
+    "no PostgreSQL": (lambda _: "postgres://[", StoreSettings, "is no URL"),
 }
 
 

@@ -19,7 +19,7 @@ import asyncpg
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
-from holdfast.stores.postgres.connection import Connection, Line, Target
+from holdfast.stores.postgres.connection import CONNECT_SECONDS, Connection, Line, Target
 from holdfast.stores.postgres.statements import queries
 
 log = logging.getLogger("holdfast.store")
@@ -32,6 +32,8 @@ MOMENT = 0.01
 """Seconds between two rings of one process."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""
+PROBE = 30.0
+"""Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
 
@@ -113,7 +115,12 @@ class Listener:
             return
         await connection.add_listener(CHANNEL, self._rung)
         self._hear(True)
-        await self._cut.wait()
+        while not self._cut.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROBE):
+                    await self._cut.wait()
+            # A link that swallows everything looks like one on which nothing happens.
+            await connection.fetchval(SQL.clock.text, timeout=CONNECT_SECONDS)
 
     def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         said = str(payload)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -81,6 +81,11 @@ class Target:
                 self.is_pooled = True
                 return await self.connect({})
             raise self._refused(error) from error
+        except ValueError as error:  # of a URL that cannot be read
+            raise StoreSettings(
+                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
+                f"postgresql://user@host:5432/database."
+            ) from None
         except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
             raise StoreUnavailable(
                 f"Cannot reach PostgreSQL at {self.place}: {told(error)}. Try again."
@@ -111,10 +116,10 @@ class Target:
 
     def _refused(self, error: asyncpg.PostgresError) -> Exception:
         code, why = code_of(error), told(error)
-        if code.startswith("28") or code in ("3D000", "42501"):
+        if code.startswith(("28", "42", "22")) or code == "3D000":
             return StoreSettings(
                 f"PostgreSQL at {self.place} does not let us in: {why}. "
-                f"Check user, password and database of the URL."
+                f"Check user, password, database and options of the URL."
             )
         return StoreUnavailable(f"PostgreSQL at {self.place} is not ready: {why}. Try again.")
 
@@ -197,6 +202,11 @@ class Ask:
         self._line.statements += 1
         rows: Any = await self._connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
+
+    async def many(self, asked: Statement, rows: Iterable[Mapping[str, object]]) -> None:
+        """Carry out one statement for each of the rows, in few round trips."""
+        self._line.statements += 1
+        await self._connection.executemany(asked.text, [asked.bound(row) for row in rows])
 
     async def script(self, text: str) -> None:
         """Carry out several statements that bind nothing."""

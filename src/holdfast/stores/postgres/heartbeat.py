@@ -32,11 +32,15 @@ class Heartbeat:
     async def close(self) -> None:
         """Hang up and end the thread."""
         if self._loop is not None and self._thread is not None:
-            ended = asyncio.run_coroutine_threadsafe(self._line.close(), self._loop)
+            ended = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
             await asyncio.wrap_future(ended)
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
             self._loop.close()
+
+    async def _close(self) -> None:
+        await self._writer.close()
+        await self._line.close()
 
     async def _write(self, batch: Sequence[Write]) -> list[Outcome]:
         return await self._writer.submit(batch)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
@@ -56,8 +56,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 HEADS = ("turn", "create", "put", "note", "renew")
 """Parts that answer; the others are said of those that were applied."""
 APPLIED = ("turn", "create", "note")
-QUICK = frozenset({"key", "turn", "create", "event", "tag", "define", "renew"})
-"""Parts that the quick way knows."""
 SAID = ("event", "supersede", "line", "beat", "forget", "tag", "define")
 
 CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
@@ -65,8 +63,11 @@ FIRST_COLUMN = 6
 """Where the run's own columns begin in an answer."""
 
 
-FEW = 16
-"""Writes in a round that is no longer quick: its joins are small."""
+FEW, MANY = 16, 500
+"""Writes in a round, apart from those of its first batch: of any kind, whose joins stay small, or
+of a quick one."""
+HEAVY = 8 * 1024 * 1024
+"""Bytes of payloads from which on a round takes no more."""
 
 
 class Round:
@@ -74,27 +75,32 @@ class Round:
 
     def __init__(self) -> None:
         self.writes = list[Write]()
+        self.is_quick = True
+        """Whether it holds only what the quick way can write."""
         self._keys: set[tuple[str, str]] = set()
         self._parts: Parts = {}
+        self._bytes = 0
 
     def takes(self, batch: Sequence[Write]) -> bool:
         """Add the whole batch if all of it fits; else nothing of it."""
         keys = [key for write in batch if (key := _key_of(write)) is not None]
-        known = self._keys
         if len(keys) != len(batch) or len(set(keys)) != len(keys):
             return False
-        if known and not known.isdisjoint(keys):
+        is_quick = self.is_quick and all(map(_is_quick, batch))
+        if self.writes and not self._has_room(keys, MANY if is_quick else FEW):
             return False
-        known.update(keys)
+        self.is_quick = is_quick
+        self._keys.update(keys)
         for write in batch:
             _ADD[type(write)](self._parts, len(self.writes), write)
             self.writes.append(write)
+            self._bytes += _weight_of(write)
         return True
 
-    @property
-    def is_quick(self) -> bool:
-        """Tell whether it holds only what the quick way can write."""
-        return self._parts.keys() <= QUICK
+    def _has_room(self, keys: list[tuple[str, str]], most: int) -> bool:
+        if len(self.writes) + len(keys) > most or self._bytes > HEAVY:
+            return False
+        return self._keys.isdisjoint(keys)
 
     def question(self, now: int | None, *, quick: bool = False) -> tuple[Statement, list[object]]:
         """Return the statement and what is bound in its places.
@@ -230,6 +236,27 @@ def _key_of(write: Write) -> tuple[str, str] | None:
             return "worker", write.worker
         case _:
             return None
+
+
+def _is_quick(write: Write) -> bool:
+    """Tell whether the quick way can write it."""
+    kind = type(write)
+    if kind is Advance:
+        turn = cast("Advance", write)
+        return turn.annotations is None and not turn.supersedes
+    return kind is Create or kind is Renew
+
+
+def _weight_of(write: Write) -> int:
+    match write:
+        case Advance():
+            return sum(len(event.payload or b"") for event in write.events)
+        case Create():
+            return len(write.event.payload or b"")
+        case Put():
+            return len(write.message.payload or b"")
+        case _:
+            return 0
 
 
 def born(write: Create) -> Run:

@@ -147,11 +147,13 @@ class Writer:
                 inbox_seq, cancel, _ = rows[0]
                 return [Outcome(True, None, inbox_seq, cancel)]
             # Refused, without a word why: once more, in the way that tells.
-        elif round_.is_quick:
+        elif round_.is_quick and len(round_.writes) > 1:
             try:
                 return round_.outcomes(await self._line.run(*round_.question(now, quick=True)))
-            except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError):
+            except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError) as error:
                 log.debug("a write of a quick round was refused: each by itself")
+                if len(group.jobs) > 1:
+                    raise BadWrite("Nothing was written: one of them was refused.") from error
         return round_.outcomes(await self._line.run(*round_.question(now)))
 
     async def _filled(self, group: Group, outcomes: list[Outcome]) -> list[Outcome]:
