@@ -16,7 +16,7 @@ import pytest
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.inline import Elsewhere
-from holdfast.testing.postgres import PostgresServer, new_folder
+from holdfast.testing.postgres import PostgresServer, folder_in_memory
 
 TABLES = ["runs", "events", "inbox", "workers", "progress", "logs", "run_tags", "definitions"]
 EMPTIED = "".join(f"DELETE FROM holdfast.{table}; " for table in TABLES)
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         config.stash[FOLDER] = Path(config.workerinput["postgres"])
         return
-    folder = config.stash[FOLDER] = new_folder()
+    folder = config.stash[FOLDER] = folder_in_memory()
     os.mkfifo(folder / "lifeline")
     config.stash[HELD] = os.open(folder / "lifeline", os.O_RDWR)
 
