@@ -11,7 +11,13 @@ import psutil
 import pytest
 
 from holdfast.errors import StoreUnavailable
-from holdfast.testing.postgres import VARIABLE, PostgresServer, Programs, new_folder
+from holdfast.testing.postgres import (
+    VARIABLE,
+    PostgresServer,
+    Programs,
+    folder_in_memory,
+    new_folder,
+)
 
 HOLDER = """
 import signal, sys
@@ -86,6 +92,18 @@ def test_those_who_name_one_folder_share_its_server(monkeypatch):
     os.close(held)
     first._keeper.wait(30)
     assert not folder.exists()
+
+
+def test_a_folder_in_memory_needs_room(monkeypatch, tmp_path):
+    monkeypatch.setattr("holdfast.testing.postgres.MEMORY", tmp_path)
+    monkeypatch.setattr("holdfast.testing.postgres.ROOM", 1)
+    roomy = folder_in_memory()
+    monkeypatch.setattr("holdfast.testing.postgres.ROOM", 1 << 80)
+    small = folder_in_memory()
+    roomy.rmdir()
+    small.rmdir()
+    assert roomy.parent == tmp_path
+    assert small.parent != tmp_path
 
 
 def test_nothing_is_left_of_a_process_that_was_killed(monkeypatch):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -202,6 +202,11 @@ class Ask:
         self._line.statements += 1
         rows: Any = await self._connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
+
+    async def many(self, asked: Statement, rows: Iterable[Mapping[str, object]]) -> None:
+        """Carry out one statement for each of the rows, in few round trips."""
+        self._line.statements += 1
+        await self._connection.executemany(asked.text, [asked.bound(row) for row in rows])
 
     async def script(self, text: str) -> None:
         """Carry out several statements that bind nothing."""

@@ -111,7 +111,7 @@ class PostgresStore(Inspection):
 
     async def _ask_the_time(self) -> None:
         sent = self._database.ticked()
-        [[told]] = await self._claims.fetch(SQL.clock)
+        [[told]] = await self._writes.fetch(SQL.clock)
         self._database.learn(told, sent)
 
     def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
