@@ -24,6 +24,8 @@ class Shared(Target):
     async def connect(self, settings: Mapping[str, str]) -> Connection[Any]:
         kind = frozenset(settings.items())
         idle = self._idle.setdefault(kind, [])
+        while idle and idle[-1].is_closed():  # the server has ended it meanwhile
+            idle.pop()
         connection = idle.pop() if idle else await super().connect(settings)
         self._known[connection] = kind
         return connection

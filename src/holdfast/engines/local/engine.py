@@ -53,8 +53,8 @@ class Host(Protocol):
         """Hold a run that was born in its hands."""
         ...
 
-    def holds(self, run: str) -> bool:
-        """Tell whether it holds the run now."""
+    def holds(self, run: str) -> int:
+        """Return the epoch under which it holds the run now, or 0."""
         ...
 
 
@@ -137,8 +137,8 @@ class LocalEngine:
 
     async def closing(self, run: str) -> Event:
         """Return the event that closed the run, when it has come. Raises `RunNotFound`."""
-        is_local = self.host is not None and self.host.holds(run)
-        return await self._hub.closing(run, is_local=is_local)
+        epoch = 0 if self.host is None else self.host.holds(run)
+        return await self._hub.closing(run, epoch)
 
     async def events(self, run: str, after: int) -> AsyncIterator[Event]:
         """Yield living events as they come, until the run is closed and all are told."""

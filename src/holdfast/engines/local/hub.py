@@ -64,20 +64,21 @@ class Hub:
         for future in waiting:
             future.cancel()
 
-    async def closing(self, run: str, *, is_local: bool) -> Event:
+    async def closing(self, run: str, epoch: int) -> Event:
         """Return the event that closes the run, when it has come.
 
-        `is_local` says that this process holds the run and will hear of its close in any case.
-        Otherwise the store is asked: what is remembered of it may be of another time. Raises
-        `RunNotFound`.
+        `epoch` is that under which this process holds the run, and will hear of its close in any
+        case; what is remembered of another one is of another time. With 0 the store is asked.
+        Raises `RunNotFound`.
         """
-        if is_local and run in self._closed:
-            return self._closed[run]
-        self.open(near=is_local)
+        known = self._closed.get(run)
+        if known is not None and 0 < epoch <= known.epoch:
+            return known
+        self.open(near=epoch > 0)
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._closings.setdefault(run, []).append(future)
         self._start_polling()
-        if not is_local:
+        if not epoch:
             self._look.set()
         try:
             return await future

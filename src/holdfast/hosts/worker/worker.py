@@ -179,9 +179,10 @@ class Worker:
         """The lease, for whoever writes a run that is born in our hands."""
         return self._lease
 
-    def holds(self, run: str) -> bool:
-        """Tell whether the run is in our hands now."""
-        return run in self.sessions
+    def holds(self, run: str) -> int:
+        """Return the epoch under which the run is in our hands now, or 0."""
+        session = self.sessions.get(run)
+        return 0 if session is None else session.run.epoch
 
     def adopt(self, run: Run, event: Event) -> None:
         """Hold a run that was just started in our name."""
