@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, kinds, status_of, until, within, worker_of
+from tests.engine.places import Place, event_of, kinds, status_of, until, within, worker_of
 
 ONCE = hf.Retry(max_attempts=1)
 
@@ -339,6 +339,32 @@ async def test_only_failed_or_blocked_runs_are_retried(place: Place, app: hf.App
                 await run.retry()
         with pytest.raises(hf.RunNotFound):
             await client.get("nobody").retry()
+
+
+async def test_a_retry_that_is_held_here_hides_the_old_result(place: Place, app: hf.App) -> None:
+    tried, gate = asyncio.Event(), asyncio.Event()
+
+    @app.step(retry=ONCE)
+    async def work() -> int:
+        if not tried.is_set():
+            tried.set()
+            raise ValueError
+        await gate.wait()
+        return 1
+
+    @app.workflow
+    async def flow() -> int:
+        return await work()
+
+    async with place.open(app) as client, place.open(app, worker=False) as other:
+        run = await client.start(flow.bind())
+        with pytest.raises(hf.RunFailed):
+            await within(run.result())
+        await other.get(run.id).retry()
+        await event_of(run, "step.started")
+        result = asyncio.create_task(within(run.result()))
+        gate.set()
+        assert await result == 1
 
 
 async def test_the_result_of_another_processes_retry_is_not_the_old_one(
