@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, event_of, kinds, status_of, until, within, worker_of
+from tests.engine.places import Place, kinds, status_of, until, within, worker_of
 
 ONCE = hf.Retry(max_attempts=1)
 
@@ -361,7 +361,7 @@ async def test_a_retry_that_is_held_here_hides_the_old_result(place: Place, app:
         with pytest.raises(hf.RunFailed):
             await within(run.result())
         await other.get(run.id).retry()
-        await event_of(run, "step.started")
+        await until(lambda: worker_of(client).holds(run.id) > 1)
         result = asyncio.create_task(within(run.result()))
         gate.set()
         assert await result == 1
