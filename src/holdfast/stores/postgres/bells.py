@@ -28,7 +28,7 @@ SQL = queries()
 CHANNEL = "holdfast"
 LISTENER = "holdfast worker "
 """What the session of a listening worker is called, with its id: so one sees who is there."""
-MOMENT = 0.01
+MOMENT = 0.004
 """Seconds between two rings of one process."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""

@@ -24,7 +24,7 @@ from holdfast.stores.notices import notices_of
 from holdfast.stores.postgres.alone import write_alone
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import BadWrite, Conflict, of_a_write, unknown
-from holdfast.stores.postgres.rounds import Round, Turn
+from holdfast.stores.postgres.rounds import MANY, Round, Turn
 from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
@@ -34,6 +34,9 @@ TRIES = 5
 """How often a batch is tried that other writers come in the way of."""
 PAUSE = 0.01
 """Seconds before the second try, by chance up to twice as many; longer before each further one."""
+
+CROWD = 16
+"""Batches that are worth two rounds."""
 
 Told = Callable[[list[Notice]], None]
 
@@ -85,15 +88,19 @@ class Writer:
 
     async def _serve(self) -> None:
         try:
+            # Of a crowd that comes at once, half: from then on one half is on its way while the
+            # other is at work here. Together they would wait for the server, and then it for them.
+            most = len(self._waiting) // 2 if len(self._waiting) >= CROWD else MANY
             while self._waiting:
-                await self._write(self._next())
+                await self._write(self._next(most))
+                most = MANY
         finally:
             self._serving = None
 
-    def _next(self) -> Group:
+    def _next(self, most: int) -> Group:
         """Take the batches from the head of the queue that fit into one round."""
         waiting, jobs, round_ = self._waiting, list[Job](), Round()
-        while waiting and round_.takes(waiting[0].batch):
+        while waiting and len(jobs) < most and round_.takes(waiting[0].batch):
             jobs.append(waiting.popleft())
         return Group(jobs, round_) if jobs else Group([waiting.popleft()], None)
 
