@@ -48,9 +48,6 @@ SETTINGS: Mapping[str, str] = {
 }
 """For every session. The server gives up on what hangs, also when we are gone and cannot."""
 
-UNSYNCED: Mapping[str, str] = {"synchronous_commit": "off"}
-"""For hints, which may be lost: a NOTIFY would wait for the disk like a commit."""
-
 BY_INDEX: Mapping[str, str] = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",

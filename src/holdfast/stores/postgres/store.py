@@ -23,7 +23,7 @@ from holdfast.stores.postgres import checks, claims, reader
 from holdfast.stores.postgres.alone import reap
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
-from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, UNSYNCED, Line, Target
+from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
@@ -62,7 +62,7 @@ class PostgresStore(Inspection):
         self._claims = Line(target, {**BY_ORDER, "application_name": "holdfast claims"})
         self._reads = Line(target, {**BY_KEY, "application_name": "holdfast reads"})
         self._searches = Line(target, {"application_name": "holdfast searches"})
-        self._bells = Line(target, {**UNSYNCED, "application_name": "holdfast bells"})
+        self._bells = Line(target, {"application_name": "holdfast bells"})
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)

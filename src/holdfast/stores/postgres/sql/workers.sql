@@ -17,7 +17,8 @@ FROM holdfast.workers
 ORDER BY started_at, id
 
 -- name: notify
-SELECT pg_notify(:channel, :payload)
+-- A hint may be lost: it does not wait for the disk, as its transaction otherwise would.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :payload)
 
 -- name: listening_workers
 -- A worker that holds nothing has no row; its session that listens is named after it.
