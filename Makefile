@@ -30,7 +30,7 @@ check: setup
 	$(BIN)/python scripts/check_size.py
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python -m scripts.generate_docs --check
-	$(BIN)/pytest -q tests/gate tests/docs
+	$(BIN)/pytest -q -n logical tests/gate tests/docs
 
 test: setup
 	$(BIN)/pytest -n logical -m "not slow"

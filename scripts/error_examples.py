@@ -100,7 +100,6 @@ ALL = (
     errors.StoreSettings(
         "The folder '/var/lib/shp' does not exist. Create it, or name another file."
     ),
-    errors.LeaseLost(f"Run 'order-42' was taken by another worker. {errors.LeaseLost.hint}"),
 )
 
 EXAMPLES: dict[type[errors.HoldfastError], errors.HoldfastError] = {type(e): e for e in ALL}

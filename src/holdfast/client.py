@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from inspect import iscoroutine
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 from uuid import UUID
 
@@ -315,9 +316,14 @@ def checked_id(id: str, *, field: str = "run id") -> str:
 
 def not_bound(given: object) -> BadDefinition:
     """Return the error of a start with something else than a workflow and its input."""
+    told = f"{given!r:.60}"
+    if iscoroutine(given):  # `order("lamp")`, where `order.bind("lamp")` was meant
+        called = given.cr_frame.f_locals.get("self") if given.cr_frame else None
+        given.close()
+        given, told = called, f"a call of {called!r:.60}" if called else told
     name = getattr(given, "__name__", "order")
     return BadDefinition(
-        what=f"start was given {given!r:.60}, not a workflow with its input",
+        what=f"start was given {told}, not a workflow with its input",
         hint=f"Write client.start({name}.bind(...)).",
     )
 

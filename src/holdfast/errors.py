@@ -36,13 +36,12 @@ HoldfastError
 ├── Undecodable              HF503  a stored payload cannot be read
 ├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
-├── StoreError               HF601
-│   ├── StoreUnavailable     HF602  nothing was written
-│   │   └── StoreFull        HF607  ... because there is no room
-│   ├── OutcomeUnknown       HF603  the write may or may not have happened
-│   ├── StoreVersion         HF604  the database is of another release
-│   └── StoreSettings        HF605  the database cannot keep our promises
-└── LeaseLost                HF606  another worker holds the run now
+└── StoreError               HF601
+    ├── StoreUnavailable     HF602  nothing was written
+    │   └── StoreFull        HF607  ... because there is no room
+    ├── OutcomeUnknown       HF603  the write may or may not have happened
+    ├── StoreVersion         HF604  the database is of another release
+    └── StoreSettings        HF605  the database cannot keep our promises
 
 `MachineClosed` stands outside: it is a BaseException that unwinds the bodies of closed machines.
 """
@@ -199,9 +198,9 @@ class InvalidDuration(HoldfastError):
     code = "HF115"
     hint = "Give seconds or a timedelta from 0 to 100 years."
 
-    def __init__(self, *, field: str, value: object) -> None:
-        self.field, self.value = field, value
-        super().__init__(f"{field}={value!r:.60} is no usable duration. {self.hint}")
+    def __init__(self, *, field: str, value: object, hint: str = hint) -> None:
+        self.field, self.value, self.hint = field, value, hint
+        super().__init__(f"{field}={repr(value)[:60]} is no usable duration. {hint}")
 
 
 class TooManyAsks(HoldfastError):
@@ -570,13 +569,6 @@ class StoreSettings(StoreError):
 
     code = "HF605"
     hint = "Put the file on a local disk, and name it as sqlite:///shop.db."
-
-
-class LeaseLost(HoldfastError):
-    """Another worker holds the run now; nothing of this one's work was stored."""
-
-    code = "HF606"
-    hint = "Nothing to do: the run goes on where it is held now."
 
 
 class MachineClosed(BaseException):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import holdfast as hf
@@ -72,6 +73,11 @@ async def waits() -> str:
 @app.workflow
 async def waits_a_day() -> str:
     return await hf.wait_for(go, timeout=86_400)
+
+
+@app.workflow(timeout=timedelta(days=30))
+async def waits_a_month() -> str:
+    return await hf.wait_for(go)
 
 
 @app.workflow

@@ -61,3 +61,25 @@ def test_an_interrupt_is_130(url: str) -> None:
 def test_the_table_in_the_docs_has_them_all() -> None:
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", TABLE.read_text("utf-8"), re.M)}
     assert told == {*WAYS, 4, 130}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("runs", "lst"), "`holdfast runs list`"),
+        (("list",), "`holdfast runs list`"),
+        (("backup",), "`holdfast db backup`"),
+        (("dcotor",), "`holdfast doctor`"),
+    ],
+)
+def test_a_slip_of_the_keys_is_understood(typed: Type, words: tuple[str, ...], meant: str) -> None:
+    result = typed(*words)
+    assert result.exit_code == 2
+    assert f"Did you mean {meant}?" in result.stderr
+
+
+def test_a_word_that_is_like_no_command_is_said(typed: Type) -> None:
+    result = typed("xyzzy")
+    assert result.exit_code == 2
+    assert "No such command 'xyzzy'." in result.stderr
+    assert "Did you mean" not in result.stderr

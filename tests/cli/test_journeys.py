@@ -100,7 +100,7 @@ def test_a_dead_worker_is_known_at_once(url: str, shell: Shell, tmp_path: Path) 
         told = shell("runs", "why", "s").stdout
         assert told.startswith("leased\tWorker ")
         assert "That worker's process is gone: the next worker that looks takes over." in told
-        assert "next\tholdfast worker APP --store" in told
+        assert f"next\tholdfast worker {SAMPLE} --store" in told
         assert re.search(r"^worker\t\S+\tgone\t", shell("doctor").stdout, re.M)
 
 

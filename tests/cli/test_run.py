@@ -1,6 +1,8 @@
 """`holdfast run`: finding the app, reading the input, starting the run."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,24 @@ class TestStart:
         assert "no worker is listening yet" in text
         assert "holdfast runs watch g1" in text
 
+    @pytest.mark.parametrize(
+        ("words", "lasts"),
+        [
+            ((), 30 * 86_400),
+            (("--timeout", "45s"), 45),
+            (("--timeout", "90m"), 90 * 60),
+            (("--timeout", "2w"), 14 * 86_400),
+            (("--timeout", "none"), None),
+        ],
+    )
+    def test_it_has_the_time_it_is_given(
+        self, typed: Type, url: str, words: tuple[str, ...], lasts: int | None
+    ) -> None:
+        assert typed("run", "waits_a_month", "--key", "m", *words, "--app", SAMPLE).exit_code == 0
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            [row] = connection.execute("SELECT deadline - created_at FROM runs")
+        assert row == (lasts and lasts * 1_000_000,)
+
     def test_an_unknown_workflow_is_exit_code_3(self, typed: Type) -> None:
         result = typed("run", "grete", "--app", SAMPLE)
         assert result.exit_code == 3
@@ -84,6 +104,12 @@ class TestStart:
 
 
 class TestApp:
+    @pytest.mark.parametrize("words", [("run", "waits"), ("worker",), ("check",)])
+    def test_who_names_none_is_told_how(self, typed: Type, words: tuple[str, ...]) -> None:
+        result = typed(*words)
+        assert result.exit_code == 2
+        assert "such as shop.py, here or once: export HOLDFAST_APP=shop.py" in result.stderr
+
     @pytest.mark.parametrize("name", [f"{SAMPLE}:app", "tests.cli.sample:app", "tests.cli.sample"])
     def test_it_may_be_a_module_or_a_file(self, typed: Type, name: str) -> None:
         assert typed("run", "waits", "--key", "w", "--app", name).stdout == "w\n"

@@ -157,6 +157,25 @@ class TestWhy:
             assert words in " ".join(told["why"])
             assert told["next"][0].startswith(command)
 
+    def test_the_worker_to_start_is_the_one_of_the_environment(
+        self, typed: Type, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "next\tholdfast worker APP --store " in typed("runs", "why", "pending").stdout
+        monkeypatch.setenv("HOLDFAST_APP", "shop.py")
+        assert "next\tholdfast worker shop.py --store " in typed("runs", "why", "pending").stdout
+
+    def test_a_long_reason_ends_in_one_mark(self, typed: Type, url: str) -> None:
+        async def fail(*ids: str) -> None:
+            async with sample.app.open(url) as client:
+                for id in ids:
+                    run = await client.start(sample.fails.bind(id), id=id)
+                    with pytest.raises(hf.RunFailed):
+                        await run.result()
+
+        asyncio.run(fail("luck", "x" * 200))
+        assert typed("runs", "why", "luck").stdout.splitlines()[0].endswith("[31m today.")
+        assert typed("runs", "why", "xxx").stdout.splitlines()[0].endswith("xx…")
+
     def test_a_run_that_is_pinned_to_a_version_says_so(self, typed: Type, url: str) -> None:
         async def start(version: str) -> None:
             app = hf.App("sample")

@@ -57,8 +57,8 @@ class Wrapper:
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         return await self.inner.logs(wanted)
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
-        return self.inner.listen(hear, worker=worker)
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+        return self.inner.listen(hear, worker=worker, near=near)
 
 
 class NoFence(Wrapper):
@@ -110,9 +110,9 @@ class TellsFirst(Wrapper):
         super().__init__(inner)
         self._hearers: list[Hear] = []
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         self._hearers.append(hear)
-        return super().listen(hear, worker=worker)
+        return super().listen(hear, worker=worker, near=near)
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         for write in batch:
@@ -151,10 +151,10 @@ class FeedsLate(Session):
     def _is_busy(self, turn: Any) -> bool:
         return bool(self.late) or super()._is_busy(turn)
 
-    async def _commit(self, draft: Any, turn: Any, results: Any) -> None:
-        (late, self.late), before = (self.late, []), self.seq
-        await super()._commit(draft, turn, results)
-        if not late or self.seq == before or self.state != "held":
+    def _go_on(self, draft: Any, turn: Any, outcome: Any) -> None:
+        late, self.late = self.late, []
+        super()._go_on(draft, turn, outcome)
+        if not late or self.state != "held":
             return
         for fed in late:
             self.machine.feed(*fed)
@@ -169,11 +169,11 @@ class FeedsLate(Session):
 class StartsFirst(Session):
     """Starts the next steps while the commit that asks for them is still on its way."""
 
-    async def _commit(self, draft: Any, turn: Any, results: Any) -> None:
+    def _commit(self, draft: Any, turn: Any, results: Any) -> None:
         if draft.status == "running":
             self._start(turn.asks)
             turn.asks = []
-        await super()._commit(draft, turn, results)
+        super()._commit(draft, turn, results)
 
 
 class Collects(Worker):

@@ -85,6 +85,23 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{names(page)}: {match['target']}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_anchors_lead_to_headings(page: Path) -> None:
+    for match in LINK.finditer(prose(read(page))):
+        target, _, anchor = match["target"].partition("#")
+        file = page.parent / target if target else page
+        if anchor and file.suffix == ".md" and ":" not in target:
+            assert anchor in anchors(read(file)), f"{names(page)}: {match['target']}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that a page's headings have where it is shown."""
+    code = {n for b in blocks(text) for n in range(b.line, b.line + len(b.code.splitlines()))}
+    lines = [line for n, line in enumerate(text.splitlines(), start=1) if n not in code]
+    headings = [line.lstrip("#").strip().lower() for line in lines if line.startswith("#")]
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings}
+
+
 def test_every_page_is_found_from_the_first() -> None:
     seen: set[Path] = set()
     to_read = [DOCS / "README.md"]

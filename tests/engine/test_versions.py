@@ -203,6 +203,22 @@ async def test_a_blocked_run_of_another_workflow_or_version_is_left_alone(place:
         assert (await client.get("run").describe()).status == "blocked"
 
 
+async def test_a_run_that_is_blocked_no_more_is_forgotten(place: Place) -> None:
+    """A worker looks every minute for months: it must not remember each run that it ever judged."""
+    await begin(place, shop("charge"), "run")
+    wrong = shop("check")
+    async with place.open(wrong) as client:
+        run = client.get("run")
+        await run.signal(go, 7)
+        row = await status_of(run, "blocked")
+        mender = mending.Mender(wrong, client.engine.store)
+        await mender.look()
+        assert mender.judged == {"run": row.seq}
+        await run.terminate("enough")
+        await mender.look()
+        assert mender.judged == {}
+
+
 async def test_many_blocked_runs_are_found_page_by_page(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

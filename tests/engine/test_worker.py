@@ -99,10 +99,15 @@ async def test_an_idle_worker_writes_nothing(app: hf.App, tmp_path: Any) -> None
             polls += 1
             return await claim(*args)
 
+        async def written() -> int:
+            nonlocal polls
+            before, polls = store.transactions, 0
+            await until(lambda: polls >= 20)
+            return store.transactions - before
+
         cast("Any", store).claim = counted
-        before = store.transactions
-        await until(lambda: polls >= 20)
-        assert store.transactions == before
+        # What was on its way when the last run was parked, such as a renewal, may come yet.
+        assert 0 in [await written() for _ in range(3)]
 
 
 async def test_an_unregistered_workflow_stays_pending_with_a_warning(

@@ -11,6 +11,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel.dispatch import decide, read
+from holdfast.model.annotations import Annotations
 from holdfast.model.commands import (
     CancelRun,
     Command,
@@ -164,9 +165,14 @@ def test_only_a_turn_that_records_the_cancel_takes_it(turn: CommitTurn, *, takes
 
 
 def test_a_turn_becomes_a_write_field_by_field() -> None:
-    turn = CommitTurn("n", "r", 3, 7, HISTORY, 9, "waiting", None, "why", 20, 4, 5, due=11)
-    expected = Advance("n", "r", 3, 7, HISTORY, 9, "waiting", None, "why", 20, 4, 5, False, 11)
-    assert decide(turn) == expected
+    said = Annotations((), (), ("a",))
+    turn = CommitTurn(
+        "n", "r", 3, 7, HISTORY, 9, "waiting", "A", "why", 20, 4, 5, 11, (6,), 8, 10, said
+    )
+    write = decide(turn)._asdict()
+    assert (write.pop("takes_cancel"), write.pop("progresses")) == (False, True)
+    assert write.pop("not_before") == 11
+    assert write == {name: value for name, value in turn._asdict().items() if name != "due"}
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_plain_asyncio_is_durable(body: Callable[..., Any], result: Any) -> None
     driver = Driver(body)
     driver.finish()
     assert driver.result == result
-    assert driver.machine.warnings == []
+    assert driver.machine.warnings == ()
     driver.machine.close()
 
 

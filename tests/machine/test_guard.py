@@ -220,7 +220,7 @@ def test_what_a_body_does_not_do_by_itself_is_let_through(what: str) -> None:
     digest = driver.machine.asks["opens#1"].digest
     driver.add("step.completed", "opens#1", payload=b'{"name":"x"}', digest=digest)
     assert driver.result == 1
-    assert driver.machine.warnings == []
+    assert driver.machine.warnings == ()
 
 
 def test_a_body_on_a_loop_inside_an_import_is_guarded_all_the_same(tmp_path: Path) -> None:

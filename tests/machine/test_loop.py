@@ -116,10 +116,10 @@ async def test_an_abandoned_generator_does_not_reach_the_hosts_loop() -> None:
     gc.collect()
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == before
-    assert driver.machine.warnings == [
+    assert driver.machine.warnings == (
         "async generator rows was left half-way, and its clean-up could ask for nothing. "
-        "Wrap it in contextlib.aclosing(...)."
-    ]
+        "Wrap it in contextlib.aclosing(...).",
+    )
     driver.machine.close()
 
 
@@ -140,7 +140,7 @@ async def test_a_closed_machine_ends_its_generators_in_silence() -> None:
 
     driver = Driver(body)
     driver.machine.close()
-    assert (set(ended), driver.machine.warnings) == ({"unwound"}, [])  # its twin is closed too
+    assert (set(ended), driver.machine.warnings) == ({"unwound"}, ())  # its twin is closed too
 
 
 async def test_many_finished_generators_are_let_go() -> None:
@@ -158,7 +158,7 @@ async def test_many_finished_generators_are_let_go() -> None:
     driver = Driver(body)
     assert len(driver.machine.loop.generators or ()) <= 64
     driver.finish()
-    assert (driver.result, driver.machine.warnings) == (1_000, [])
+    assert (driver.result, driver.machine.warnings) == (1_000, ())
 
 
 async def test_a_generator_of_the_host_is_finished_by_the_host() -> None:
@@ -216,9 +216,9 @@ def test_an_error_in_a_callback_becomes_a_warning() -> None:
 
     driver = Driver(body)
     assert driver.result == "unharmed"
-    assert driver.machine.warnings == [
-        "a callback raised: ValueError: invalid literal for int() with base 10: 'x'"
-    ]
+    assert driver.machine.warnings == (
+        "a callback raised: ValueError: invalid literal for int() with base 10: 'x'",
+    )
 
 
 def test_an_error_nobody_looked_at_becomes_a_warning() -> None:
@@ -233,7 +233,7 @@ def test_an_error_nobody_looked_at_becomes_a_warning() -> None:
     driver = Driver(body, paranoid=False)
     driver.machine.loop.tasks[:] = [task for task in driver.machine.loop.tasks if not task.done()]
     gc.collect()
-    assert driver.machine.warnings == ["Task exception was never retrieved: KeyError: 'x'"]
+    assert driver.machine.warnings == ("Task exception was never retrieved: KeyError: 'x'",)
     driver.machine.close()
 
 

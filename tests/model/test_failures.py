@@ -6,10 +6,12 @@ from holdfast.errors import NonRetryable
 from holdfast.model.events import Failure
 from holdfast.model.failures import (
     MESSAGE_LIMIT,
+    REASON_LIMIT,
     TRACEBACK_LIMIT,
     decode_failure,
     encode_failure,
     failure_of,
+    in_a_line,
 )
 
 
@@ -53,3 +55,10 @@ def test_what_no_store_keeps_is_made_printable(text: str) -> None:
     assert len(failure.traceback) <= TRACEBACK_LIMIT
     assert b"\x00" not in encode_failure(failure)
     assert decode_failure(encode_failure(failure)) == failure
+
+
+def test_a_reason_that_is_cut_shows_it() -> None:
+    assert in_a_line("E", "m") == "E: m"
+    longest = "m" * (REASON_LIMIT - len("E: "))
+    assert in_a_line("E", longest) == f"E: {longest}"
+    assert in_a_line("E", f"{longest}m") == f"E: {longest[:-1]}…"

@@ -69,7 +69,7 @@ def test_jitter_takes_up_to_a_half(chance: float, expected: float) -> None:
     ("retry", "attempt", "expected"),
     [
         (Retry(initial=0.001, jitter=False), 1, 1_000),
-        (Retry(initial=timedelta(minutes=1), cap=30, jitter=False), 1, 30 * SECOND),
+        (Retry(initial=timedelta(minutes=1), cap=90, jitter=False), 2, 90 * SECOND),
         (Retry(initial=0, jitter=False), 9, 0),
         (Retry(factor=1, jitter=False), 9, SECOND),
         (Retry(factor=1e300, jitter=False), 2, 100 * SECOND),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.stores.memory import MemoryStore
 from holdfast.testing import virtual
 
 DAY = 86_400
@@ -96,6 +97,25 @@ def test_what_never_comes_is_said() -> None:
 
     with pytest.raises(TimeoutError):
         virtual.run(app, story)
+
+
+def test_a_worker_with_nothing_to_do_looks_once_a_virtual_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Chores that count in minutes would make a year half a million looks."""
+    looks, find = 0, MemoryStore.find
+
+    async def counted(self: MemoryStore, *args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await find(self, *args)
+
+    async def story(client: hf.Client) -> None:
+        await asyncio.sleep(365 * DAY)
+
+    monkeypatch.setattr(MemoryStore, "find", counted)
+    virtual.run(app, story)
+    assert 0 < looks <= 366
 
 
 def test_an_error_of_the_story_comes_out() -> None:

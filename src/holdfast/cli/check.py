@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("app", envvar="HOLDFAST_APP", metavar="APP")
+@click.argument("app", envvar=options.APP, type=options.AppName(), metavar="APP")
 @click.option("--strict", is_flag=True, help="Exit 1 if anything is found.")
 @options.as_json
 @click.pass_context

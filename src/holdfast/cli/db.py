@@ -105,7 +105,9 @@ def backup(file: Path, url: str) -> None:
 
 
 @command.command("prune")
-@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h, 90m or 45s.")
+@click.option(
+    "--older-than", required=True, metavar="AGE", help="Such as 2w, 30d, 12h, 90m or 45s."
+)
 @click.option("--dry-run", is_flag=True, help="Only say how many runs would go.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @options.with_door
@@ -113,7 +115,7 @@ def prune(door: Door, older_than: str, dry_run: bool, yes: bool) -> None:
     """Forget runs that closed longer ago than AGE, with their histories. Open runs stay."""
     import asyncio
 
-    age = length(older_than)
+    age = length(older_than, field="--older-than")
 
     async def count_or_prune(forget: bool) -> int:
         from holdfast.app import App

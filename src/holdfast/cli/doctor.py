@@ -158,7 +158,8 @@ def _headline(settings: dict[str, Any]) -> str:
 def _say_workers(finding: Finding) -> None:
     STDOUT.say()
     if not finding.workers:
-        STDOUT.say(STDOUT.dim("No worker is listening. Start one: holdfast worker APP"))
+        app = options.app_to_type()
+        STDOUT.say(STDOUT.dim(f"No worker is listening. Start one: holdfast worker {app}"))
         return
     now = finding.dump.now
     rows = [

@@ -31,6 +31,25 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), name or "command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one was probably meant."""
+        is_known = args[0] in self._lazy or args[0].startswith("-")
+        if not is_known and not ctx.resilient_parsing and (meant := self._meant(ctx, args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean `{ctx.command_path} {meant}`?")
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, name: str) -> str:
+        """Return a command of that name one level below, or a name of this level that is near."""
+        from holdfast.errors import nearest
+
+        for group in self._lazy:
+            command = self.get_command(ctx, group)
+            if isinstance(command, click.Group) and name in command.list_commands(ctx):
+                return f"{group} {name}"
+        return nearest(name, self._lazy)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names without importing any; options as every command does."""
         from click.shell_completion import CompletionItem

@@ -10,6 +10,7 @@ import click
 from holdfast.cli import completing
 from holdfast.cli.door import DEFAULT_STORE, Door
 
+APP = "HOLDFAST_APP"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,6 +41,23 @@ def with_door(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, door=Door(url, namespace), **kwargs)
 
     return _store(_namespace(update_wrapper(command, function)))
+
+
+class AppName(click.types.StringParamType):
+    """An app as it is typed; who types none is told both ways to name it."""
+
+    name = "app"
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Say how to name it."""
+        return f"Name the file that defines it, such as shop.py, here or once: export {APP}=shop.py"
+
+
+def app_to_type() -> str:
+    """Return how a command that we propose should name the app."""
+    from os import environ
+
+    return environ.get(APP) or "APP"
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")

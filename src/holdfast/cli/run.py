@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import completing
 from holdfast.cli.door import Door, opened
-from holdfast.cli.options import with_url
+from holdfast.cli.options import APP, AppName, with_url
 from holdfast.cli.terminal import STDERR, STDOUT
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     help="The input; name=value may be given several times.",
 )  # fmt: skip
 @click.option("--key", metavar="ID", help="The run's id: the same id and input find the same run.")
+@click.option(
+    "--timeout", metavar="TIME",
+    help="How long it may take: 3d, 12h, 90m, 45s, or none; without it, what the workflow says.",
+)  # fmt: skip
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
 @click.option(
     "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",
@@ -30,18 +34,17 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--wait", "waits", is_flag=True, help="Follow the run and print its result.")
 @click.option(
-    "--app", "app_name", envvar="HOLDFAST_APP", required=True, metavar="APP",
+    "--app", "app_name", envvar=APP, required=True, type=AppName(), metavar="APP",
     help="module:app or path/file.py (or HOLDFAST_APP).",
 )  # fmt: skip
 @with_url
 def command(
     workflow: str,
     given: tuple[str, ...],
-    key: str | None,
     waits: bool,
     app_name: str,
     url: str,
-    **labels: tuple[str, ...],
+    **told: Any,
 ) -> None:
     """Start a run of WORKFLOW. A worker carries it out: see `holdfast worker`.
 
@@ -49,7 +52,7 @@ def command(
     """
     import asyncio
 
-    from holdfast.cli.inputs import attributes_of, bound
+    from holdfast.cli.inputs import bound
     from holdfast.cli.loading import load_app
     from holdfast.errors import UnknownWorkflow
 
@@ -58,21 +61,34 @@ def command(
     if definition is None:
         raise UnknownWorkflow(name=workflow, known=tuple(sorted(app.workflows)))
     work = bound(definition, given)
-    attributes = attributes_of(labels["pairs"])
+    how = _how(**told)
 
     async def start() -> None:
         from holdfast.client import Client
 
         async with opened(Door(url, app.namespace), creates=True) as engine:
-            handle = await Client(app, engine).start(
-                work, id=key, tags=labels["tags"], attributes=attributes
-            )
-            await (_wait(engine, handle) if waits else _say(engine, handle, app_name, url))
+            handle = await Client(app, engine).start(work, **how)
+            tell = _wait if waits else _say
+            await tell(engine, handle, f"holdfast worker {app_name} --store {url}")
 
     asyncio.run(start())
 
 
-async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) -> None:
+def _how(
+    *, key: str | None, timeout: str | None, tags: tuple[str, ...], pairs: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return what `Client.start` is told beside the work."""
+    from holdfast.cli.inputs import attributes_of
+    from holdfast.cli.words import SECOND, length
+
+    how: dict[str, Any] = {"id": key, "tags": tags, "attributes": attributes_of(pairs)}
+    if timeout is not None:
+        lasts = timeout != "none"
+        how["timeout"] = length(timeout, field="--timeout") / SECOND if lasts else None
+    return how
+
+
+async def _say(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None:
     if not STDOUT.is_person:
         STDOUT.say(handle.id)
         return
@@ -82,16 +98,16 @@ async def _say(engine: LocalEngine, handle: RunHandle[Any], app: str, url: str) 
     STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
     commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
     if not await _has_worker(engine):
-        commands.insert(0, (f"holdfast worker {app} --store {url}", "no worker is listening yet"))
+        commands.insert(0, (worker, "no worker is listening yet"))
     STDOUT.next_commands(commands)
 
 
-async def _wait(engine: LocalEngine, handle: RunHandle[Any]) -> None:
+async def _wait(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None:
     from holdfast.cli.runs.result import say_result
     from holdfast.cli.waiting import closing
 
     if not await _has_worker(engine):
-        STDERR.say("no worker is listening on this store yet; start one: holdfast worker APP")
+        STDERR.say(f"no worker is listening on this store yet; start one: {worker}")
     if STDOUT.is_person:
         from holdfast.cli.runs.watch import live
 

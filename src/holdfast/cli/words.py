@@ -71,12 +71,18 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def length(text: str) -> int:
-    """Return the microseconds that `30d`, `12h`, `90m` or `45s` mean. Raises `InvalidDuration`."""
-    from holdfast.errors import InvalidDuration
+def length(text: str, *, field: str) -> int:
+    """Return the microseconds that `2w`, `30d`, `12h`, `90m` or `45s` mean.
 
-    sizes = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
-    number, size = text[:-1], sizes.get(text[-1:], 0)
-    if not size or not number.isdecimal():
-        raise InvalidDuration(field="AGE", value=text)
-    return int(number) * size
+    Raises `InvalidDuration`, also for more than a hundred years.
+    """
+    from holdfast.errors import InvalidDuration
+    from holdfast.model.durations import LONGEST
+    from holdfast.model.filters import AGO, UNITS
+
+    typed = AGO.fullmatch(text)
+    found = int(typed[1]) * UNITS[typed[2]] * SECOND if typed else LONGEST + 1
+    if found > LONGEST:
+        hint = "Write it as 2w, 30d, 12h, 90m or 45s, up to 100 years."
+        raise InvalidDuration(field=field, value=text, hint=hint)
+    return found

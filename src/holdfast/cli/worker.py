@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.options import with_url
+from holdfast.cli.options import APP, AppName, with_url
 from holdfast.cli.terminal import STDERR, clean
 from holdfast.cli.words import count
 
@@ -28,7 +28,7 @@ LISTED = 8
 
 
 @click.command("worker")
-@click.argument("app", envvar="HOLDFAST_APP", metavar="APP")
+@click.argument("app", envvar=APP, type=AppName(), metavar="APP")
 @with_url
 @click.option("--steps", type=click.IntRange(1), default=100, show_default=True,
               help="How many steps may run at once.")  # fmt: skip

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import PROGRESS
+from holdfast.model.makers import maker
 from holdfast.model.run import CANCEL_REQUESTED
 from holdfast.model.writes import Advance, Outcome
+
+_new_advance = maker(Advance)
 
 
 def decide(command: CommitTurn) -> Advance:
     """Append the turn's events under its epoch, once the store's clock has passed `due`."""
-    return Advance(
-        command.ns, command.run, command.epoch, command.seq, command.events, command.at,
-        command.status, command.owner, command.reason, command.wake_at, command.inbox_read,
-        command.inbox_seq, takes_cancel(command), command.due, command.supersedes,
-        command.superseded_by, command.known_inbox, command.annotations, progresses(command),
-    )  # fmt: skip
+    return _new_advance((*command, takes_cancel(command), progresses(command)))
 
 
 def read(command: CommitTurn, outcome: Outcome) -> str:

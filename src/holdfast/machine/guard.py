@@ -119,7 +119,7 @@ def _judge(loop: Spinner, event: str, args: tuple[Any, ...], hint: str) -> None:
         raise violate(loop, call, hint, source)
     text = f"guard: {GuardViolation(call=call, hint=hint, source=source)}"
     if machine is not None and text not in machine.warnings:
-        machine.warnings.append(text)
+        machine.warnings += (text,)
 
 
 def _is_errand(frame: FrameType) -> bool:

@@ -115,7 +115,7 @@ class Loop(Spinner):
         if not self.dead:
             error = context.get("exception")
             text = f": {type(error).__name__}: {error}" if error is not None else ""
-            self.machine.warnings.append(f"{context.get('message', 'asyncio')}{text}")
+            self.machine.warnings += (f"{context.get('message', 'asyncio')}{text}",)
 
 
 refuse_the_rest(Loop)  # type: ignore[type-abstract]

@@ -18,16 +18,10 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, Protocol
 
-from holdfast.errors import (
-    HoldfastError,
-    ReplayMismatch,
-    TooManyAsks,
-    Undecodable,
-)
+from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.lines import Lines
@@ -46,6 +40,7 @@ from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.failures import decode_failure
+from holdfast.model.makers import maker
 from holdfast.model.settings import Guard
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
@@ -53,9 +48,7 @@ Body = Callable[..., Coroutine[Any, Any, Any]]
 MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
 
-_new_tuple: Any = tuple[Any, ...].__new__
-# As `StepAsk(...)`, at half its price: it is made for every step.
-_new_ask: Callable[[tuple[Any, ...]], StepAsk] = partial(_new_tuple, StepAsk)
+_new_ask = maker(StepAsk)
 
 BLANK = blake2b(digest_size=8)
 """Copied for each payload, at three quarters of the price of a new one."""
@@ -98,8 +91,8 @@ class Machine:
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
                  "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
-                 "guard", "lines", "loop", "notes", "now", "ns", "past", "run", "seq", "signature",
-                 "unawaited", "violation", "warnings")  # fmt: skip
+                 "guard", "is_quiet", "lines", "loop", "notes", "now", "ns", "past", "run", "seq",
+                 "signature", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -111,13 +104,14 @@ class Machine:
         self.ended: Ended | None = None
         self.guard: Guard = guard
         self.violation: HoldfastError | None = None
-        self.warnings: list[str] = []
-        self.lines = Lines()
+        self.warnings: tuple[str, ...] = ()
+        self.lines: Lines | None = None
+        self.is_quiet = False
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
         self._futures: dict[str, Future[Any]] = {}
         self._fresh: dict[str, StepAsk] = {}
-        self._dropped: list[str] = []
+        self._dropped: list[str] | None = None
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
@@ -160,7 +154,7 @@ class Machine:
         next event, gets it at once instead of waiting to be fed: see `_foreseen`.
         """
         self._ahead = iter(events)
-        self.lines.is_quiet = len(events) > 1
+        self.is_quiet = len(events) > 1
         self.generation, self.past = generation, None if is_new else events
         left_out: list[int] = []
         try:
@@ -174,7 +168,7 @@ class Machine:
                         self.feed(event)
         finally:
             self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
-            self.lines.is_quiet = False
+            self.is_quiet = False
         return tuple(left_out)
 
     @contextmanager
@@ -194,7 +188,7 @@ class Machine:
         if self._fresh:
             self._fresh = {}
         if self._dropped:
-            turn.dropped, self._dropped = self._dropped, []
+            turn.dropped, self._dropped = self._dropped, None
         return turn
 
     def next_timer(self) -> tuple[int, str] | None:
@@ -229,11 +223,12 @@ class Machine:
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
         loop = self.loop
-        outside = loop.enter()
-        try:
-            self._retire(cancel=False)
-        finally:
-            loop.leave(outside)
+        if not loop.dead or loop.tasks or loop.generators or self._unstarted:
+            outside = loop.enter()
+            try:
+                self._retire(cancel=False)
+            finally:
+                loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
         self.violation = self.changes = None  # their frames and their machine
@@ -422,6 +417,7 @@ class Machine:
         if self.asks.pop(key, None) is not None:
             del self._futures[key]
             if self._fresh.pop(key, None) is None:
+                self._dropped = self._dropped or []
                 self._dropped.append(key)
 
     def _spin(self) -> None:
@@ -468,9 +464,9 @@ class Machine:
         self.unawaited += tuple(open_calls)
 
     def _tell_abandoned(self, generator: Any) -> None:
-        self.warnings.append(
+        self.warnings += (
             f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
-            f"ask for nothing. Wrap it in contextlib.aclosing(...)."
+            f"ask for nothing. Wrap it in contextlib.aclosing(...).",
         )
 
     def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:

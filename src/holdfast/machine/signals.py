@@ -82,24 +82,26 @@ class _Waiter:
 
 
 class Mailbox:
-    """What came and was not awaited yet, and who waits for what has not come."""
+    """What came and was not awaited yet, and who waits for what has not come.
+
+    Kept small, because there may be thousands of runs that wait: most have one waiter.
+    """
 
     __slots__ = ("_kept", "_machine", "_waiters")
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._kept: dict[str, list[Letter]] = {}
-        self._waiters: dict[str, list[_Waiter]] = {}
+        self._kept: dict[str, list[Letter]] | None = None
+        self._waiters: list[_Waiter] = []
 
     def put(self, name: str, letter: Letter, *, front: bool = False) -> None:
         """Give `letter` to the first waiter who can read it, or keep it."""
-        waiters = self._waiters.get(name)
-        while waiters:
-            waiter = waiters[0]
-            if not waiter.future.done():
-                self._hand_over(waiters, letter)
+        for waiter in self._waiters:
+            if waiter.signal.name == name and not waiter.future.done():
+                self._hand_over(waiter, letter)
                 return
-            waiters.pop(0)
+        if self._kept is None:
+            self._kept = {}
         kept = self._kept.setdefault(name, [])
         kept.insert(0 if front else len(kept), letter)
 
@@ -115,7 +117,7 @@ class Mailbox:
             loop.refuse()
         # Not by create_future, which looks at frames and so keeps them in memory.
         waiter = _Waiter(signal, Future(loop=loop))
-        self._waiters.setdefault(signal.name, []).append(waiter)
+        self._waiters.append(waiter)
         try:
             value: T = await waiter.future
         except BaseException:
@@ -125,25 +127,21 @@ class Mailbox:
 
     def awaited(self) -> tuple[str, ...]:
         """Return the names somebody waits for."""
-        return tuple(self._waiters)
+        return tuple(dict.fromkeys(waiter.signal.name for waiter in self._waiters))
 
-    def _hand_over(self, waiters: list[_Waiter], letter: Letter) -> None:
-        waiter = waiters[0]
+    def _hand_over(self, waiter: _Waiter, letter: Letter) -> None:
         signal = waiter.signal
         try:
             value = signal.schema.decode(letter.payload, where=_where(signal))
         except HoldfastError as error:
             self._warn(signal, letter, error)
             return
-        waiters.pop(0)
-        if not waiters:
-            del self._waiters[signal.name]
+        self._waiters.remove(waiter)
         waiter.letter = letter
         waiter.future.set_result(value)
 
     def _take_kept(self, name: str) -> Any:
-        kept = self._kept.get(name)
-        while kept:
+        while self._kept and (kept := self._kept.get(name)):
             letter = kept.pop(0)
             if not kept:
                 del self._kept[name]
@@ -151,19 +149,14 @@ class Mailbox:
 
     def _leave(self, waiter: _Waiter) -> None:
         """Forget a waiter who was cancelled; what it was given goes to the next."""
-        name = waiter.signal.name
         if waiter.letter is not None:
-            self.put(name, waiter.letter, front=True)
-            return
-        waiters = self._waiters.get(name, [])
-        if waiter in waiters:
-            waiters.remove(waiter)
-        if not waiters:
-            self._waiters.pop(name, None)
+            self.put(waiter.signal.name, waiter.letter, front=True)
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
 
     def _warn(self, signal: Signal[Any], letter: Letter, error: HoldfastError) -> None:
-        self._machine.warnings.append(
-            f"signal {signal.name} (message {letter.id}) was dropped: {error.args[0]}"
+        self._machine.warnings += (
+            f"signal {signal.name} (message {letter.id}) was dropped: {error.args[0]}",
         )
 
 

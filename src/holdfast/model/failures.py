@@ -10,6 +10,7 @@ from holdfast.model.events import Failure
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
+REASON_LIMIT = 200
 EMPTY = Failure(type="", message="")
 
 
@@ -26,6 +27,12 @@ def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) 
         traceback=_printable("".join(lines))[-TRACEBACK_LIMIT:],
         details=details or {},
     )
+
+
+def in_a_line(type: str, message: str) -> str:
+    """Return a failure as the reason of a run says it; what is cut off shows that it was."""
+    told = f"{type}: {message}"
+    return told if len(told) <= REASON_LIMIT else f"{told[: REASON_LIMIT - 1]}…"
 
 
 def encode_failure(failure: Failure) -> bytes:

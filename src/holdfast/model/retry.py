@@ -17,7 +17,8 @@ class Retry:
     """How often and how fast a failed step is tried again.
 
     The n-th wait is `initial * factor ** (n - 1)`, at most `cap`, times a jitter drawn uniformly
-    from 0.5 to 1. `retry_on` limits retries to these errors; `give_up_on` ends them at once.
+    from 0.5 to 1; `initial` may not be above `cap`. `retry_on` limits retries to these errors;
+    `give_up_on` ends them at once.
     """
 
     max_attempts: int = 5
@@ -29,8 +30,12 @@ class Retry:
     give_up_on: ErrorTypes = ()
 
     def __post_init__(self) -> None:
-        microseconds(self.initial, field="Retry.initial")
-        microseconds(self.cap, field="Retry.cap")
+        initial = microseconds(self.initial, field="Retry.initial")
+        if initial > microseconds(self.cap, field="Retry.cap"):
+            raise BadDefinition(
+                what=f"Retry.initial is {self.initial!s:.60}, above Retry.cap, {self.cap!s:.60}",
+                hint="No wait is longer than `cap`: raise it too.",
+            )
         if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise BadDefinition(
                 what=f"Retry.max_attempts is {self.max_attempts!r}",

@@ -62,6 +62,8 @@ class Advance(NamedTuple):
     `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
     clock has passed `not_before` (timers). A run that stays running has no `reason` and no
     `wake_at`, whatever is given. Strikes are cleared if the turn `progresses`.
+
+    All but the last two fields are those of `CommitTurn`, in its order.
     """
 
     ns: str
@@ -76,12 +78,12 @@ class Advance(NamedTuple):
     wake_at: int | None = None
     inbox_read: int | None = None
     inbox_seq: int | None = None
-    takes_cancel: bool = False
     not_before: int = 0
     supersedes: tuple[int, ...] = ()
     superseded_by: int = 0
     known_inbox: int | None = None
     annotations: Annotations | None = None
+    takes_cancel: bool = False
     progresses: bool = True
 
 

@@ -66,10 +66,11 @@ class Store(Protocol):
         """Return lines of a run's log, oldest first; none if there is no such run."""
         ...
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` in this loop on changes, of other processes too; return the way to stop.
 
         Notices are hints: they may be late, doubled or missing. With `worker`, other processes
-        see this one alive under that id for as long as it listens.
+        see this one alive under that id for as long as it listens. Who cares only for changes made
+        through this store says that they are `near`, and costs other processes nothing.
         """
         ...

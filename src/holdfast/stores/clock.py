@@ -24,9 +24,10 @@ class SteadyClock:
     def __call__(self) -> int:
         """Return the time, no less than ever before."""
         wall, ticked = self._wall() // 1_000, self._ticks() // 1_000
-        since = self._latest + max(ticked - self._ticked, 0) if wall < self._latest else wall
-        self._latest, self._ticked = max(wall, since), ticked
-        return self._latest
+        if wall < self._latest:
+            wall = self._latest + max(ticked - self._ticked, 0)
+        self._latest, self._ticked = wall, ticked
+        return wall
 
     def raise_to(self, mark: int) -> None:
         """Go on from `mark` if that is later."""

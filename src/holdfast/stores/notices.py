@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.model.makers import maker
 from holdfast.model.status import CLAIMABLE, CLOSED
 from holdfast.model.writes import Advance, Annotate, Create, Move, Notice, Outcome, Put, Reap, Write
+
+_new_notice = maker(Notice)
 
 
 def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Notice]:
@@ -17,15 +20,21 @@ def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Noti
     return heard
 
 
+def turn_notice(write: Advance) -> Notice:
+    """Return what listeners should hear about an applied turn."""
+    status, events, what, closing = write.status, write.events, "events", None
+    if status != "running":
+        if status in CLOSED:
+            what, closing = "closed", events[-1]
+        elif status in CLAIMABLE and write.wake_at is not None:
+            what = "ready"
+    return _new_notice((write.ns, write.run, what, closing, write.seq + len(events)))
+
+
 def _notice(write: Write, outcome: Outcome) -> Notice | None:
     match write:
         case Advance():
-            what = "closed" if write.status in CLOSED else "events"
-            if write.status in CLAIMABLE and write.wake_at is not None:
-                what = "ready"
-            last = write.events[-1] if write.events else None
-            closing = last if what == "closed" else None
-            return Notice(write.ns, write.run, what, closing, write.seq + len(write.events))
+            return turn_notice(write)
         case Create():
             return Notice(write.ns, write.id, "events" if write.owner else "ready", None, 1)
         case Put():

@@ -146,10 +146,10 @@ class CrashStore:
         """Read log lines."""
         return await self._call("logs", lambda: self._inner.logs(wanted), wanted.run)
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""
         flavour = self._sync("listen", "before")
-        stop = self._inner.listen(self._hearing(hear), worker=worker)
+        stop = self._inner.listen(self._hearing(hear), worker=worker, near=near)
         self._deaf.append(stop)
         if flavour == "after":
             self._plan.kill(self._life)

@@ -1,5 +1,7 @@
 """The lint finds what could not be replayed, says what to write, and nothing else."""
 
+import ast
+import gc
 import logging
 import re
 import sys
@@ -110,3 +112,32 @@ def test_the_example_and_the_shops_of_the_tests_are_clean() -> None:
 def test_a_name_is_known_by_its_outer_module_too(dotted: str, rule: str | None) -> None:
     known = rule_for(dotted)
     assert (known.name if known else None) == rule
+
+
+def test_a_parse_that_other_code_disturbs_is_tried_again() -> None:
+    """As a thread does that parses at the same moment: `python/cpython#106905`, before 3.11.8."""
+    left, expected = 60, found(FLOWS["clocks"])
+
+    def parse_elsewhere(depth: int) -> None:
+        """On another stack than the lint's: that is what the interpreter mistakes."""
+        if depth:
+            parse_elsewhere(depth - 1)
+        else:
+            ast.parse("x = 1")
+
+    def disturb(phase: str, info: dict[str, int]) -> None:
+        nonlocal left
+        if phase == "start" and left:
+            left -= 1
+            parse_elsewhere(100)
+
+    lint.tell(())  # forgets what it has parsed
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(disturb)
+    gc.set_threshold(5)
+    try:
+        assert found(FLOWS["clocks"]) == expected
+    finally:
+        gc.callbacks.remove(disturb)
+        gc.set_threshold(*thresholds)
+    assert left == 0, "nothing disturbed the parse"

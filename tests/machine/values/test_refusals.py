@@ -199,6 +199,18 @@ def test_a_loss_is_refused_and_says_what_to_write(name):
     assert error.path in str(error)
 
 
+@pytest.mark.parametrize("annotation", [str, Any, list[str]])
+def test_a_call_that_nobody_awaited_is_named_as_such(annotation):
+    async def fetch() -> str:
+        return "page"
+
+    call = fetch()
+    value = [call] if annotation == list[str] else call
+    with pytest.raises(UnserialisableResult, match="nobody awaited: write `await` before it"):
+        Schema.of(annotation).cross(value, where="result of the workflow")
+    call.close()
+
+
 def test_encode_refuses_what_cross_refuses():
     with pytest.raises(UnserialisableResult):
         Schema.of(Any).encode((1,), where="result")

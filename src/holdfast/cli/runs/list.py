@@ -13,7 +13,7 @@ from holdfast.cli.documents import RUN_FIELDS, run_document, say_json
 from holdfast.cli.door import Door
 from holdfast.cli.door import found as door_found
 from holdfast.cli.drawing import told
-from holdfast.cli.options import with_door
+from holdfast.cli.options import app_to_type, with_door
 from holdfast.cli.statuses import CYAN, DASH, DIM, status_cell
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, count, iso, span
@@ -125,7 +125,7 @@ def _say_table(found: Found, words: tuple[str, ...]) -> None:
     runs, now = found.runs, found.now
     if not runs:
         hint = "No runs are like that." if words else "No runs."
-        STDOUT.say(STDOUT.dim(f"{hint} Start one: holdfast run WORKFLOW --app APP"))
+        STDOUT.say(STDOUT.dim(f"{hint} Start one: holdfast run WORKFLOW --app {app_to_type()}"))
         return
     rows = [_cells(run, found.labels.get(run.id, NO_LABELS), now) for run in runs]
     needed = [

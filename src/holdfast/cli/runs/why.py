@@ -53,7 +53,8 @@ class Case(NamedTuple):
     @property
     def work(self) -> Next:
         """The command that starts a worker."""
-        return f"holdfast worker APP --store {self.url}", "a worker that knows the workflow"
+        app = options.app_to_type()
+        return f"holdfast worker {app} --store {self.url}", "a worker that knows the workflow"
 
 
 class Told(NamedTuple):
@@ -221,7 +222,9 @@ def _closed(case: Case) -> Told:
         said = "It timed out"
     reason = f": {clean(run.reason)}" if run.reason else ""
     when = ago(run.closed_at or run.updated_at, case.now)
-    return Told([f"{said} {when}, after {count(run.seq, 'event')}{reason}."], next_commands(run))
+    told = f"{said} {when}, after {count(run.seq, 'event')}{reason}"
+    stop = "" if told.endswith((".", "…")) else "."
+    return Told([f"{told}{stop}"], next_commands(run))
 
 
 def _lost(case: Case) -> Told:

@@ -69,9 +69,9 @@ class LocalEngine:
         self._defined: set[tuple[str, str, bytes | None]] = set()
 
     def open(self) -> None:
-        """Be ready to hear of closings; a client without a worker listens when it first waits."""
+        """Be ready to hear of closings here; others are heard when somebody waits for them."""
         if self.host is not None:
-            self._hub.open()
+            self._hub.open(near=True)
 
     async def close(self) -> None:
         """Let go of whoever waits."""

@@ -38,13 +38,18 @@ class Hub:
         self._closed: OrderedDict[str, Event] = OrderedDict()
         self._seen: dict[str, int] = {}
         self._unlisten: Callable[[], None] | None = None
+        self._hears_far = False
         self._poller: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
 
-    def open(self) -> None:
-        """Begin to listen, if not done yet."""
-        if self._unlisten is None:
-            self._unlisten = self._store.listen(self._hear)
+    def open(self, *, near: bool = False) -> None:
+        """Begin to listen, if not done yet: to this process, or to others too."""
+        if self._unlisten is not None:
+            if near or self._hears_far:
+                return
+            self._unlisten()
+        self._unlisten = self._store.listen(self._hear, near=near)
+        self._hears_far = not near
 
     async def close(self) -> None:
         """Stop listening; whoever still waits is cancelled."""
@@ -68,7 +73,7 @@ class Hub:
         """
         if is_local and run in self._closed:
             return self._closed[run]
-        self.open()
+        self.open(near=is_local)
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._closings.setdefault(run, []).append(future)
         self._start_polling()

@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.context import CURRENT
 from holdfast.machine import Machine, current
+from holdfast.machine.lines import lines_of
 from holdfast.model.annotations import MAX_LINE, LogLine
 
 log = logging.getLogger("holdfast.log")
@@ -46,7 +47,7 @@ class Keeper(logging.Handler):
             if attempt is not None:
                 attempt.say(line)
             elif machine is not None:
-                machine.lines.say(line)
+                lines_of(machine).say(line)
         except Exception:
             self.handleError(record)
 
@@ -59,7 +60,7 @@ class Keeper(logging.Handler):
 
 def _is_quiet(machine: Machine) -> bool:
     """Tell whether the body only repeats itself, or is being taken apart."""
-    return machine.lines.is_quiet or machine.loop.dead
+    return machine.is_quiet or machine.loop.dead
 
 
 def _line_of(record: logging.LogRecord) -> LogLine:

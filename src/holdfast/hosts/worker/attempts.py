@@ -15,7 +15,7 @@ from holdfast.hosts.worker.steps import Limit, Result
 from holdfast.model.asks import StepAsk
 from holdfast.model.durations import LONGEST
 from holdfast.model.events import Event
-from holdfast.model.failures import encode_failure
+from holdfast.model.failures import encode_failure, in_a_line
 from holdfast.model.options import StepOptions
 
 
@@ -77,7 +77,7 @@ def _retrying(
     again = at + options.retry.wait(error, number, chance)
     if options.total_timeout is not None and again >= ask.asked_at + options.total_timeout:
         return None
-    return Retrying(number, again, f"{type(error).__name__}: {error}"[:200])
+    return Retrying(number, again, in_a_line(type(error).__name__, str(error)))
 
 
 def _options(ask: StepAsk) -> StepOptions:

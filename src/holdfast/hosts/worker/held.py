@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.hosts.worker import length, replay
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
+from holdfast.hosts.worker.turn import Draft
+from holdfast.model.asks import Turn
+from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 
@@ -20,15 +24,18 @@ if TYPE_CHECKING:
 
 State = Literal["held", "parked", "closed", "lost"]
 
+Flight = tuple[Draft, Turn, list[Result], CommitTurn]
+"""A commit on its way: what it makes last, and the results to feed again if it does not."""
+
 
 class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_failures", "_long_at", "_look", "_mail", "_mail_came",
-        "_must_read", "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown",
-        "_superseded", "_wake", "_worker", "cancelled_at", "draining", "inbox_seq", "last_at",
-        "machine", "notebook", "paused", "run", "running", "seq", "state",
+        "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_long_at", "_look",
+        "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
+        "_retries", "_shown", "_superseded", "_wake", "_worker", "cancelled_at", "draining",
+        "inbox_seq", "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -54,6 +61,8 @@ class Held:
         self._reopened_at = self._failures = 0
         self._long_at = length.noticed_at(worker.settings.history)
         self._look = True
+        self._flight: Flight | None = None
+        self._errand: Callable[[], Awaitable[None]] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
@@ -87,12 +96,6 @@ class Held:
         self._must_read = self._must_read or needed
         self.poke()
 
-    def settle(self, result: Result) -> None:
-        """Take the result of an attempt into the next turn."""
-        self.running.pop(result.ask.key, None)
-        self._results.append(result)
-        self.poke()
-
     def show(self, step: StepRun) -> None:
         """Record in the next turn that this attempt has been running for a while."""
         self._shown = (*self._shown, step)
@@ -104,11 +107,10 @@ class Held:
         return self.notebook
 
     def poke(self) -> None:
-        """Have `drive` look again."""
+        """Have `drive` look again, once no commit is on its way."""
         self._look = True
-        wake = self._wake
-        if wake is not None and not wake.done():
-            wake.set_result(None)
+        if self._flight is None:
+            self._wake_drive()
 
     def go_on(self) -> None:
         """Begin what could not begin while the store took no writes."""
@@ -133,15 +135,16 @@ class Held:
     # --- waiting
 
     def _stamp(self) -> int:
-        return max(self.last_at, self._worker.store.now())
+        now, last = self._worker.store.now(), self.last_at
+        return now if now > last else last
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""
-        times: list[int] = []
-        if self._retries:
-            running = self.running
-            times = [again.at for key, again in self._retries.items() if key not in running]
         timer = self.machine.next_timer()
+        if not self._retries and self._deadline is None and self.cancelled_at is None:
+            return None if timer is None else timer[0]
+        running = self.running
+        times = [again.at for key, again in self._retries.items() if key not in running]
         if timer is not None:
             times.append(timer[0])
         if self._deadline is not None:
@@ -159,19 +162,33 @@ class Held:
 
     def _sleep(self) -> asyncio.Future[None]:
         """Return what is done when poked, or when the next timer or retry is due."""
-        loop = asyncio.get_running_loop()
-        wake = self._wake = loop.create_future()
+        self._wake = asyncio.get_running_loop().create_future()
+        self._set_alarm()
+        return self._wake
+
+    def _set_alarm(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
         wake_at = self._deadline if self.paused or self.draining else self._wake_at()
         if wake_at is not None and not self._is_held_back:
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
-            self._call = loop.call_later(min(delay, 3_600), self.poke)
-        return wake
+            self._call = asyncio.get_running_loop().call_later(min(delay, 3_600), self.poke)
+
+    def _wake_drive(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
 
     def _wake_up(self) -> None:
         self._wake = None
         if self._call is not None:
             self._call.cancel()
             self._call = None
+
+    def _send(self, errand: Callable[[], Awaitable[None]]) -> None:
+        """Have `drive` do what has to be awaited, also while a commit is on its way."""
+        self._errand = errand
+        self._wake_drive()
 
     @property
     def _is_held_back(self) -> bool:

@@ -33,37 +33,40 @@ class Mender:
 
     def __init__(self, app: App, store: Store) -> None:
         self._app, self._store = app, store
-        self._judged: dict[str, int] = {}
+        self.judged: dict[str, int] = {}
+        """The runs found blocked by the last look, and how long the history of each was then."""
 
-    async def mend_for_life(self) -> None:
-        """Look now, and then every minute."""
+    async def mend_for_life(self, every: float) -> None:
+        """Look now, and then every so many seconds."""
         while True:
             try:
                 await self.look()
             except StoreError as error:
                 log.warning("cannot look for blocked runs: %s", error)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(every)
 
     async def look(self) -> None:
         """Resume every blocked run that the code here has not been tried on."""
+        seen: dict[str, int] = {}
         page = Page(limit=PAGE)
         while True:
             runs = await self._store.find(Filter(self._app.namespace, statuses=("blocked",)), page)
             for run in runs:
-                await self._try(run)
+                workflow = self._app.versions.of_run(run.workflow, run.version)
+                if workflow is None:
+                    continue
+                seen[run.id] = run.seq
+                if self.judged.get(run.id) != run.seq:
+                    await self._try(run, workflow.shape)
             if len(runs) < PAGE:
-                return
+                break
             page = Page(PAGE, runs[-1].created_at, runs[-1].id)
+        self.judged = seen  # what is blocked no more is forgotten
 
-    async def _try(self, run: Run) -> None:
-        workflow = self._app.versions.of_run(run.workflow, run.version)
-        if workflow is None or self._judged.get(run.id) == run.seq:
-            return
-        self._judged[run.id] = run.seq
+    async def _try(self, run: Run, shape: bytes) -> None:
         loaded = await self._store.load(run.ns, run.id)
         if loaded is None or loaded.run.status != "blocked":
             return
-        shape = workflow.shape
         if shape in [event.digest for event in loaded.events if event.kind in TRIED]:
             return
         reason = f"a worker has code of shape {shown(shape)}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.overdue import waited_for
 from holdfast.model.events import Event
+from holdfast.model.failures import in_a_line
 
 
 class Folded(NamedTuple):
@@ -51,7 +52,7 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
 
 def _retrying(event: Event) -> Retrying:
     fields = json.loads(event.payload or b"{}")
-    error = f"{fields.get('type')}: {fields.get('message')}"[:200]
+    error = in_a_line(fields.get("type", ""), fields.get("message", ""))
     return Retrying(fields["attempt"], fields["retry_at"], error)
 
 

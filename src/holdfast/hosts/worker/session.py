@@ -11,17 +11,22 @@ still asks for them.
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
 from holdfast.hosts.worker import attempts, length, overdue, replay, telling
-from holdfast.hosts.worker.held import Held
+from holdfast.hosts.worker.held import Held, State
+from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import dispatch
+from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
+from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Message
 from holdfast.model.writes import Outcome
+from holdfast.ports.reply import Answered, tell
 
 log = logging.getLogger("holdfast.worker")
 
@@ -37,19 +42,42 @@ class Session(Held):
         """Hold the run until it closes, parks or is lost."""
         try:
             while self.state == "held":
-                if not self._look:
+                if self._errand is None and (self._flight or not self._look):
                     await self._sleep()
                     self._wake_up()
-                self._look = False
-                if self._must_read and not await self._reread():
-                    continue
-                if self._mail_came and not await self._read_mail():
-                    continue
-                await self._turn()
+                elif self._errand is not None:
+                    errand, self._errand = self._errand, None
+                    await errand()
+                else:
+                    self._look = False
+                    await self._look_around()
         finally:
             self._let_go()
 
-    async def _turn(self) -> None:
+    async def _look_around(self) -> None:
+        """Read what has to be read, and make a turn of all that has come."""
+        if self._must_read and not await self._reread():
+            return
+        if self._mail_came and not await self._read_mail():
+            return
+        self._turn()
+
+    def settle(self, result: Result) -> None:
+        """Take the result of an attempt into the next turn.
+
+        If it is all there is to do, that turn is made here and now: it need not be waited for.
+        """
+        self.running.pop(result.ask.key, None)
+        self._results.append(result)
+        if self.running or self._look or self._flight or self._wake is None:
+            self.poke()
+        else:
+            try:
+                self._turn()
+            except Exception as error:
+                self._break(error)
+
+    def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
         draft = Draft(self.run, self.seq, self._stamp())
         draft.supersedes, draft.superseded_by = self._superseded
@@ -64,9 +92,13 @@ class Session(Held):
             turn = Turn()
         self._conclude(draft, turn)
         if draft.has_changes:
-            await self._commit(draft, turn, results)
+            self._commit(draft, turn, results)
         else:
             self._start(turn.asks)
+
+    def _break(self, error: Exception) -> None:
+        """Have `drive` fail with what failed in the hands of somebody who has no part in it."""
+        self._send(partial(_raise, error))
 
     def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
         """Feed one thing at a time: messages first, a cancel before all, then answers."""
@@ -96,7 +128,7 @@ class Session(Held):
         if machine.warnings:
             telling.tell_warnings(machine)
         if machine.lines:
-            self.notes().hear(machine.lines.take())
+            self.notes().hear(take_lines(machine))
         if machine.is_stuck():
             raise BodyStuck(source=machine.source())
         turn = machine.take_turn()
@@ -200,18 +232,48 @@ class Session(Held):
         elif not self._wakes_soon(draft.at):
             draft.park(self._wake_at(), self._reason(), self.inbox_seq)
 
-    async def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
+    def _commit(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
+        """Send the turn to the store; until it has landed, no other is made."""
         command = draft.command(self._worker.id, self.inbox_seq)
-        if self.notebook is not None:
-            command = await self.notebook.onto(command, turn.dropped)
+        self._flight = (draft, turn, results, command)
+        if self.notebook is None:
+            tell(self._worker.store.write([dispatch.decide(command)]), self._land)
+        else:
+            self._send(partial(self._commit_with, self.notebook, *self._flight))
+
+    async def _commit_with(
+        self, notebook: Notebook, draft: Draft, turn: Turn, results: list[Result], bare: CommitTurn
+    ) -> None:
+        command = await notebook.onto(bare, turn.dropped)
+        self._flight = (draft, turn, results, command)
+        tell(self._worker.store.write([dispatch.decide(command)]), self._land)
+
+    def _land(self, answer: Answered[list[Outcome]]) -> None:
+        """Go on after a commit, whatever came of it."""
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return  # the session has ended meanwhile
         try:
-            (outcome,) = await self._worker.store.write([dispatch.decide(command)])
+            (outcome,) = answer.result()
+            self._take_outcome(outcome, *flight)
         except StoreError as error:
-            self._worker.health.failed(error, self.run.id)
-            self._throw_away(results)
-            await self._worker.be_patient(self._failures)
-            self._failures += 1
-            return
+            self._fail(error, flight[2])
+        except Exception as error:
+            self._break(error)
+        if self._look:
+            self.poke()
+        elif self._wake is not None and self._flight is None:
+            self._set_alarm()
+
+    def _fail(self, error: StoreError, results: list[Result]) -> None:
+        self._worker.health.failed(error, self.run.id)
+        self._throw_away(results)
+        self._send(partial(self._worker.be_patient, self._failures))
+        self._failures += 1
+
+    def _take_outcome(
+        self, outcome: Outcome, draft: Draft, turn: Turn, results: list[Result], command: CommitTurn
+    ) -> None:
         if self._failures:
             self._failures = 0
             self._worker.health.works(self.run.id)
@@ -219,21 +281,28 @@ class Session(Held):
         if answer == "mail":
             draft.stay()
             self.mail_came()
-            await self._commit(draft, turn, results)
+            self._commit(draft, turn, results)
         elif answer == "early":
             # The store's clock went back, or we were ahead of it: not again at once.
             self._throw_away(results)
-            await self._worker.be_patient(0)
+            self._send(partial(self._worker.be_patient, 0))
         elif answer != "applied":
             self._refused(answer, results)
+        elif self._worker.settings.paranoid and draft.status != "blocked":
+            self._flight = (draft, turn, results, command)
+            self._send(partial(self._check, outcome, draft, turn))
         else:
-            self.seq += len(draft.events)
-            if self._worker.settings.paranoid and draft.status != "blocked":
-                await self._worker.check_replay(self.run, self.seq, self.machine)
             self._go_on(draft, turn, outcome)
+
+    async def _check(self, outcome: Outcome, draft: Draft, turn: Turn) -> None:
+        end = self.seq + len(draft.events)
+        await self._worker.check_replay(self.run, end, self.machine)
+        self._flight = None
+        self._go_on(draft, turn, outcome)
 
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
+        self.seq += len(draft.events)
         self.last_at = draft.at
         self._superseded = ((), 0)
         if self.notebook is not None:
@@ -248,13 +317,17 @@ class Session(Held):
         if draft.status == "running":
             self._start(turn.asks)
         else:
-            self.state = "parked" if draft.status == "waiting" else "closed"
+            self._end_as("parked" if draft.status == "waiting" else "closed")
+
+    def _end_as(self, state: State) -> None:
+        self.state = state
+        self.poke()
 
     def _refused(self, answer: str, results: list[Result]) -> None:
         if answer == "lost":
             log.info("run %s was taken by another worker", self.run.id)
             self._worker.refusals += 1
-            self.state = "lost"
+            self._end_as("lost")
         else:
             self._throw_away(results)
 
@@ -274,7 +347,9 @@ class Session(Held):
         if loaded is None:
             return False
         self._must_read = False
-        self._new_machine()
+        if self.machine.seq:  # it has seen what may not be stored
+            self.machine.close()
+            self.machine = self._worker.new_machine(self.run)
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
         if loaded.progress or self.notebook is not None:
@@ -284,7 +359,7 @@ class Session(Held):
         try:
             self._replay(loaded.events)
         except HoldfastError as error:
-            await self.block(error)
+            self._set_aside(error)
             return False
         for key in [key for key in self.running if self.machine.asks.get(key) is None]:
             self.running.pop(key).stop()
@@ -308,12 +383,22 @@ class Session(Held):
             return None
         return loaded
 
-    async def block(self, error: HoldfastError) -> None:
-        """Set the run aside with the reason."""
+    def _set_aside(self, error: HoldfastError) -> None:
+        """Block the run with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp())
         self._block(draft, error, mail)
-        await self._commit(draft, Turn(), [])
+        self._commit(draft, Turn(), [])
+
+    async def give_up(self, error: HoldfastError) -> None:
+        """Block the run after its session has failed, if that is still possible."""
+        draft = Draft(self.run, self.seq, self._stamp())
+        self._block(draft, error, self._mail)
+        command = draft.command(self._worker.id, self.inbox_seq)
+        try:
+            await self._worker.store.write([dispatch.decide(command)])
+        except StoreError as failure:  # it is found again among those held without a session
+            log.warning("run %s could not be blocked: %s", self.run.id, failure)
 
     def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
         shape = self._worker.workflow_of(self.run).shape
@@ -325,7 +410,7 @@ class Session(Held):
         is_new = self.run.seq == self.run.epoch == 1
         left_out = machine.feed_all(events, self.run.generation, is_new=is_new)
         if machine.lines:
-            self.notes().begin(machine.lines.take(), events[0].at)
+            self.notes().begin(take_lines(machine), events[0].at)
         folded = replay.fold(events, self.run.generation)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
@@ -341,10 +426,6 @@ class Session(Held):
             if (known := self._retries.get(result.ask.key)) is None
             or result.number > known.attempts
         ]
-
-    def _new_machine(self) -> None:
-        self.machine.close()
-        self.machine = self._worker.new_machine(self.run)
 
     # --- steps
 
@@ -382,7 +463,12 @@ class Session(Held):
 
     def _let_go(self) -> None:
         self._wake_up()
+        self._flight = None
         self._stop_steps()
         self._worker.health.forget(self.run.id)
         if self.state != "parked":
             self.machine.close()
+
+
+async def _raise(error: Exception) -> None:
+    raise error

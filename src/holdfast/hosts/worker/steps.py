@@ -19,6 +19,7 @@ from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
 from holdfast.model.annotations import LogLine
 from holdfast.model.asks import StepAsk
+from holdfast.model.makers import maker
 from holdfast.model.run import Run
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Result(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
+
+_new_result = maker(Result)
 
 log = logging.getLogger("holdfast.worker")
 
@@ -179,31 +182,34 @@ class Steps:
                 self._begin(following)
 
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
-        run.began = clock()
-        CURRENT.set(run)
+        if run.task is None:  # of an eager factory: whoever starts it is not done yet
+            await asyncio.sleep(0)
+        ask, step, number = run.ask, run.ask.step, run.number
+        began = run.began = clock()
+        token = CURRENT.set(run)
+        result: Result | None = None
         try:
-            result = await self._attempt(run, clock)
+            try:
+                args, kwargs = step.signature.decode(ask.args)
+                if step.is_async and run.limit is None:
+                    value = await step.function(*args, **kwargs)
+                else:
+                    value = await self._call(run, args, kwargs)
+                payload, value = step.signature.result.cross(
+                    value, where=f"result of step {ask.key}"
+                )
+                result = _new_result((ask, number, _us(clock() - began), payload, value, None))
+            except asyncio.CancelledError as error:
+                if run.settle is _nobody or _is_cancelled():
+                    raise
+                result = Result(ask, number, _us(clock() - began), error=error)
+            except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
+                result = Result(ask, number, _us(clock() - began), error=error)
+            CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
             run.settle(result)
         finally:
+            result = None  # its error knows this frame
             self._end(run)
-
-    async def _attempt(self, run: StepRun, clock: Callable[[], float]) -> Result:
-        ask, step, began = run.ask, run.ask.step, run.began
-        try:
-            args, kwargs = step.signature.decode(ask.args)
-            if step.is_async and run.limit is None:
-                value = await step.function(*args, **kwargs)
-            else:
-                value = await self._call(run, args, kwargs)
-            where = f"result of step {ask.key}"
-            payload, value = step.signature.result.cross(value, where=where)
-        except asyncio.CancelledError as error:
-            if run.settle is _nobody or _is_cancelled():
-                raise
-            return Result(ask, run.number, _us(clock() - began), error=error)
-        except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
-            return Result(ask, run.number, _us(clock() - began), error=error)
-        return Result(ask, run.number, _us(clock() - began), payload, value)
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit

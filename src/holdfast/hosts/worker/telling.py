@@ -14,7 +14,7 @@ def tell_warnings(machine: Machine) -> None:
     """Say what the machine found odd, once."""
     for warning in machine.warnings:
         log.warning("run %s: %s", machine.run, warning)
-    machine.warnings.clear()
+    machine.warnings = ()
 
 
 def tell_leftovers(machine: Machine, ended: Ended) -> None:

@@ -6,7 +6,8 @@ from holdfast.errors import HoldfastError
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event, EventKind, Failure
-from holdfast.model.failures import encode_failure, failure_of
+from holdfast.model.failures import encode_failure, failure_of, in_a_line
+from holdfast.model.makers import maker
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
@@ -17,8 +18,7 @@ CLOSES: dict[str, EventKind] = {
     "timed_out": "run.timed_out",
 }
 
-
-REASON_LIMIT = 200
+_new_event, _new_command = maker(Event), maker(CommitTurn)
 
 
 class Draft:
@@ -62,10 +62,10 @@ class Draft:
     def add_answer(self, ask: StepAsk, payload: bytes | None, took: int) -> Event:
         """Record a step's result."""
         run, events = self._run, self.events
-        event = Event(
+        event = _new_event((
             "step.completed", self.at, ask.key, payload, ask.asked_seq, ask.digest, took,
-            self._seq + len(events) + 1, run.epoch, run.generation,
-        )  # fmt: skip
+            self._seq + len(events) + 1, run.epoch, run.generation, 0, None,
+        ))  # fmt: skip
         events.append(event)
         return event
 
@@ -100,7 +100,7 @@ class Draft:
         payload = ended.payload
         if ended.failure is not None:
             payload = encode_failure(ended.failure)
-            self._reason = f"{ended.failure.type}: {ended.failure.message}"[:REASON_LIMIT]
+            self._reason = in_a_line(ended.failure.type, ended.failure.message)
         self.status = ended.status
         self.add(Event(CLOSES[ended.status], self.at, payload=payload))
 
@@ -176,9 +176,9 @@ class Draft:
     def command(self, worker: str, known_inbox: int) -> CommitTurn:
         """Return the commit of this turn."""
         run = self._run
-        return CommitTurn(
+        return _new_command((
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
             self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox,
-        )  # fmt: skip
+            known_inbox, None,
+        ))  # fmt: skip

@@ -21,7 +21,7 @@ from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
-from holdfast.hosts.worker.mending import Mender
+from holdfast.hosts.worker.mending import EVERY, Mender
 from holdfast.hosts.worker.notebook import Scribe
 from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
@@ -288,7 +288,9 @@ class Worker:
 
     async def _mend(self) -> None:
         await asyncio.sleep(SOON)
-        await Mender(self.app, self.store).mend_for_life()
+        # In virtual time, where a look at the queue is rare, so is this: a year must take a moment.
+        every = max(EVERY, self.settings.poll)
+        await Mender(self.app, self.store).mend_for_life(every)
 
     def _beside(self, chore: Coroutine[Any, Any, None]) -> None:
         """Do this beside the runs, until the worker stops."""
@@ -382,7 +384,7 @@ class Worker:
         except Exception as error:
             log.exception("run %s broke its session", session.run.id)
             told = f"The worker failed on this run: {error!r}. Report it, with its log."
-            await session.block(HoldfastError(told))
+            await session.give_up(HoldfastError(told))
         finally:
             if self.sessions.get(session.run.id) is session:
                 del self.sessions[session.run.id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from holdfast.machine.values.compare import Difference
@@ -102,6 +102,10 @@ def unknown(steps: str, value: Any) -> Problem:
         "Send JSON natives, a dataclass, a pydantic model, a TypedDict or a NamedTuple, "
         "and annotate it; open files, connections and locks stay where they are."
     )
+    if isinstance(value, Coroutine):
+        hint = (
+            "It is a call that nobody awaited: write `await` before it, or `asyncio.gather(...)`."
+        )
     return Problem(steps, name_of(value), "nothing: it has no JSON form", hint)
 
 

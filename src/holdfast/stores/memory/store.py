@@ -121,7 +121,7 @@ class MemoryStore:
         lines = self._tables.logs.get((wanted.ns, wanted.run), {})
         return [line for _, line in sorted(lines.items()) if wanted.fits(line)][: wanted.limit]
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None

@@ -53,6 +53,7 @@ class PostgresStore:
         self._latest = 0
         self._hearers: list[Hear] = []
         self._workers: list[Hear] = []
+        self._near: list[Hear] = []
         self._listener: Listener | None = None
         self._me = uuid4().hex
 
@@ -211,18 +212,20 @@ class PostgresStore:
         with _reading():
             return await inspection.facts(self._target)
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
         if worker:
             self._workers.append(hear)
-        if self._rings and self._listener is None:
+        if near:
+            self._near.append(hear)
+        elif self._rings and self._listener is None:
             self._listener = Listener(self._target, self._me, self._rung)
         if worker and self._listener is not None:
             self._listener.worker = worker
 
         def stop() -> None:
-            for listed in (self._hearers, self._workers):
+            for listed in (self._hearers, self._workers, self._near):
                 if hear in listed:
                     listed.remove(hear)
 
@@ -230,7 +233,7 @@ class PostgresStore:
 
     def _rung(self, for_workers: bool) -> None:
         for hear in tuple(self._hearers):
-            if for_workers or hear not in self._workers:
+            if hear not in self._near and (for_workers or hear not in self._workers):
                 hear([Notice()])
 
     def _tell(self, heard: list[Notice]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
+from holdfast.model.makers import maker
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite import said
@@ -19,9 +19,7 @@ from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 
-# As `Event._make`, at a third of its price: a history has thousands of them.
-_new_tuple: Any = tuple[Any, ...].__new__
-_new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
+_new_event = maker(Event)
 
 
 class Peek(NamedTuple):

@@ -95,8 +95,11 @@ class SqliteStore:
 
     def now(self) -> int:
         """Return the clock, which never goes back."""
-        self._latest = max(self._latest, self._clock())
-        return self._latest
+        now = self._clock()
+        if now < self._latest:
+            return self._latest
+        self._latest = now
+        return now
 
     @property
     def transactions(self) -> int:
@@ -164,10 +167,10 @@ class SqliteStore:
         """Return where the file is, its schema and its settings."""
         return inspection.facts(self.path)
 
-    def listen(self, hear: Hear, *, worker: str = "") -> Callable[[], None]:
+    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
-        bell = self._hang(hear, worker) if self._threaded else None
+        bell = self._hang(hear, worker) if self._threaded and not near else None
 
         def stop() -> None:
             if hear in self._hearers:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sqlite3 import Connection
 
+from holdfast.model.makers import maker
 from holdfast.model.writes import Advance, Outcome, Write
-from holdfast.stores.notices import notices_of
+from holdfast.stores.notices import turn_notice
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.transactions import Job
 from holdfast.stores.sqlite.writes import event_row, settles
 
 SQL = queries()
+_new_outcome = maker(Outcome)
 FEW = 4
 """Up to so many turns are written one by one."""
 
@@ -45,6 +47,6 @@ def write_together(connection: Connection, group: list[Job]) -> list[Job] | None
         SQL.add_event, [event_row(t.ns, t.run, event) for t in turns for event in t.events]
     )
     for job, turn in plain:
-        job.result = [Outcome(True, None, turn.known_inbox or 0)]
-        job.notices = notices_of((turn,), job.result)
+        job.outcome = [_new_outcome((True, None, turn.known_inbox, 0, 0))]
+        job.notices = [turn_notice(turn)]
     return [job for job in group if job.turn is None]

@@ -22,6 +22,7 @@ from typing import Any
 
 from holdfast.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from holdfast.model.writes import Advance, Notice
+from holdfast.ports.reply import Reply
 from holdfast.stores.sqlite.connection import connect, migrate
 
 log = logging.getLogger("holdfast.store")
@@ -37,32 +38,26 @@ BUSY_SECONDS = 30.0
 """How long to wait for a program that writes to the file without taking our lock."""
 
 
-class Job:
-    """Work for a transaction, and where its result goes."""
+class Job(Reply[Any]):
+    """Work for a transaction, and the reply to whoever gave it.
 
-    __slots__ = ("error", "future", "loop", "notices", "result", "turn", "work")
+    `turn` is what `work` would write, if it is a plain turn.
+    """
+
+    __slots__ = ("loop", "notices", "outcome", "turn", "work")
 
     def __init__(
-        self,
-        work: Work,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
-        turn: Advance | None = None,
+        self, work: Work, loop: asyncio.AbstractEventLoop, turn: Advance | None = None
     ) -> None:
-        self.work, self.loop, self.future = work, loop, future
+        super().__init__()
+        self.work, self.loop = work, loop
         self.turn = turn
-        self.result: Any = None
+        self.outcome: Any = None
         self.notices: list[Notice] = []
-        self.error: Exception | None = None
 
     def resolve(self) -> None:
-        """Give the result to whoever waits, in the loop that asked."""
-        if self.future.done():
-            return
-        if self.error is None:
-            self.future.set_result(self.result)
-        else:
-            self.future.set_exception(self.error)
+        """Give the outcome to whoever waits, in the loop that asked."""
+        self.settle(self.outcome)
 
 
 class FileLock:
@@ -136,7 +131,7 @@ class Transactions:
             self._begin(0)
             others = group
         for job in others:
-            job.result, job.notices = job.work(self.connection, now)
+            job.outcome, job.notices = job.work(self.connection, now)
 
     def commit(self, group: list[Job]) -> None:
         """Make a staged group durable, or say of all its jobs that nobody knows."""

@@ -4,12 +4,10 @@ Everything that became ready while the previous commit was on its way is written
 turns of many runs, starts, signals, claims. The writer never waits to gather more.
 
 A group is staged in the store's own loop, where its statements contend with nobody for the
-interpreter, and committed by a thread, because a commit waits for the disk. When another process
-holds the file, or a job of the group fails, the thread does the whole. Jobs that come from other
-loops, such as the renewal of a lease, are the thread's too: a busy loop cannot hold them up.
-
-A job that is alone is committed in the loop as well, as long as the disk is quick: to wake a thread
-and be woken by it takes about as long as the commit.
+interpreter. As long as the disk is quick it is committed there too: to wake a thread and be woken
+by it takes longer than the commit. When the disk is slow, another process holds the file, or a job
+of the group fails, a thread does what has to be waited for. Jobs that come from other loops, such
+as the renewal of a lease, are the thread's too: a busy loop cannot hold them up.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from holdfast.model.writes import Advance, Notice
 from holdfast.stores.sqlite.together import write_together
@@ -69,13 +66,10 @@ class Writer:
         gave the work, right before the results are there."""
         self._after_commit, self._tell = after_commit, in_loop
 
-    def submit(self, work: Work, turn: Advance | None = None) -> asyncio.Future[Any]:
-        """Run `work` in a transaction; the future has its result once that is durable.
-
-        `turn` is what `work` would write, if it is a plain turn.
-        """
+    def submit(self, work: Work, turn: Advance | None = None) -> Job:
+        """Run `work` in a transaction; the reply is its result, once that is durable."""
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future(), turn)
+        job = Job(work, loop, turn)
         if not self._threaded:
             self._transactions.write([job])
             self._after_commit(_notices([job]))
@@ -85,7 +79,7 @@ class Writer:
             self._schedule()
         else:
             self._hand_over(self._write_foreign, [job])
-        return job.future
+        return job
 
     async def close(self) -> None:
         """Finish what was given, then close the connection."""
@@ -124,7 +118,7 @@ class Writer:
         self._alone = self._alone + 1 if len(group) == 1 else 0
         if not self._transactions.stage(group, wait=False):
             self._hand_over(self._transactions.write, group)
-        elif len(group) > 1 or self._pace > QUICK:
+        elif self._pace > QUICK:
             self._hand_over(self._commit, group)
         else:
             self._do(self._commit, group)

@@ -51,9 +51,17 @@ def read_run(connection: Connection, ns: str, run: str) -> Run | None:
 
 
 def event_row(ns: str, run: str, event: Event) -> tuple[object, ...]:
-    """Return an event in the order of the table's columns."""
+    """Return an event in the order of the table's columns.
+
+    Bytes as bytearrays: for those alone the driver does not look for an adapter, which takes it
+    longer than to store them.
+    """
     kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, _ = event
-    return (ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload)
+    return (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took,
+        None if digest is None else bytearray(digest), codec,
+        None if payload is None else bytearray(payload),
+    )  # fmt: skip
 
 
 def _create(connection: Connection, write: Create, now: int) -> Outcome:

@@ -52,6 +52,16 @@ async def test_changes_are_heard(harness: Harness) -> None:
     stop()
 
 
+async def test_who_listens_near_hears_its_own_store(harness: Harness) -> None:
+    ear = Ear()
+    stop = harness.store.listen(ear, near=True)
+    await harness.start("r")
+    assert ear.told() == [("r", "ready")]
+    stop()
+    await harness.start("s")
+    assert ear.told() == []
+
+
 async def test_a_close_is_heard_with_its_event(harness: Harness) -> None:
     ear = Ear()
     stop = harness.store.listen(ear)
@@ -132,6 +142,17 @@ async def test_a_client_hears_of_every_change_of_another_store(harness: Harness)
     await harness.end(await harness.row("r"))
     await ear.wait()
     stop()
+
+
+@needs("shared", "rings")
+async def test_who_listens_near_is_not_rung_by_others(harness: Harness) -> None:
+    near, far, other = Ear(), Ear(), await harness.another()
+    stops = other.listen(near, near=True), other.listen(far)
+    await harness.start("r")
+    await far.wait()
+    assert near.heard == []
+    for stop in stops:
+        stop()
 
 
 @needs("shared", "rings")

@@ -141,6 +141,20 @@ async def test_runs_started_between_two_pages_shift_nothing(harness: Harness) ->
     assert await pages(harness, 3, between="new") == before
 
 
+async def test_blocked_runs_are_found_page_by_page(harness: Harness) -> None:
+    for n in range(5):
+        await harness.in_status("blocked", f"b{n}")
+        await harness.in_status("paused", f"p{n}")
+        harness.clock.advance()
+    wanted = Filter(statuses=("blocked",))
+    [first, second] = await harness.store.find(wanted, Page(2))
+    assert ids([first, second]) == ["b4", "b3"]
+    rest = await harness.store.find(wanted, Page(9, second.created_at, second.id))
+    assert ids(rest) == ["b2", "b1", "b0"]
+    assert await find(harness, statuses=("blocked",), id_prefix="b1") == ["b1"]
+    assert await find(harness, statuses=("blocked",), ns="other") == []
+
+
 async def test_a_page_of_found_ids_goes_on_where_it_ended(harness: Harness) -> None:
     for id in ("a", "b", "c", "d"):
         await harness.start(id)

@@ -28,6 +28,7 @@ __all__ = ["RULES", "Finding", "Rule", "findings", "tell"]
 
 log = logging.getLogger("holdfast.lint")
 
+TRIES = 5
 _ALLOWED = re.compile(r"#\s*holdfast:\s*allow\(([\w\s,]+)\)")
 _told: set[tuple[str, int]] = set()
 
@@ -93,7 +94,7 @@ def _lines(function: FunctionType) -> tuple[str, ...]:
 def _functions(lines: tuple[str, ...]) -> dict[tuple[str, int], Function]:
     """Return the functions of a file by name and first line, where decorators count."""
     try:
-        tree = ast.parse("".join(lines))
+        tree = _parsed("".join(lines))
     except SyntaxError:  # it was edited since it was imported
         return {}
     found: dict[tuple[str, int], Function] = {}
@@ -102,6 +103,16 @@ def _functions(lines: tuple[str, ...]) -> dict[tuple[str, int], Function]:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             found[node.name, first] = node
     return found
+
+
+def _parsed(source: str) -> ast.Module:
+    """Parse, and again if other code did so meanwhile: CPython before 3.11.8 and 3.12.2 trips."""
+    for _ in range(TRIES):
+        try:
+            return ast.parse(source)
+        except SystemError:  # python/cpython#106905
+            continue
+    return ast.Module(body=[], type_ignores=[])
 
 
 def _node_of(function: FunctionType, lines: tuple[str, ...]) -> Function | None:

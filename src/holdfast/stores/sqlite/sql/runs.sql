@@ -153,6 +153,15 @@ WHERE ns = :ns
 ORDER BY created_at DESC, id DESC
 LIMIT :limit
 
+-- name: find_blocked_runs
+-- As find_runs, for what workers look for every minute. An index that holds few rows is chosen only
+-- if its condition stands in the statement as it is.
+SELECT * FROM runs
+WHERE ns = :ns AND status = 'blocked'
+    AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
+ORDER BY created_at DESC, id DESC
+LIMIT :limit
+
 -- name: find_labelled_runs
 -- As find_runs, for filters by tag or attribute: the `+` keeps SQLite from walking through all runs
 -- in their order where an index leads to the few that fit.

@@ -1,0 +1,71 @@
+"""The answer of a store that is on its way: awaited, or heard of the moment it is there.
+
+A session hears of each of its commits. A future would take one more turn of the event loop to tell
+it, which is as much work as the rest of what asyncio does for a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Answered(Protocol[T_co]):
+    """An answer that is there."""
+
+    def result(self) -> T_co:
+        """Return it, or raise what went wrong."""
+        ...
+
+
+class Reply(Generic[T]):
+    """An answer that its maker settles, in the loop of whoever asked."""
+
+    __slots__ = ("_future", "_hearer", "_is_settled", "_value", "error")
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self._value: Any = None
+        self._is_settled = False
+        self._future: asyncio.Future[None] | None = None
+        self._hearer: Callable[[Answered[T]], None] | None = None
+
+    def settle(self, value: T | None) -> None:
+        """Give the answer, or `error` if that is set."""
+        self._value, self._is_settled = value, True
+        if self._hearer is not None:
+            self._hearer(self)
+        elif self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    def result(self) -> T:
+        """Return the answer, or raise what went wrong."""
+        if self.error is not None:
+            raise self.error
+        value: T = self._value
+        return value
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._is_settled:
+            self._future = asyncio.get_running_loop().create_future()
+            yield from self._future
+        return self.result()
+
+    def tell(self, hearer: Callable[[Answered[T]], None]) -> None:
+        """Call `hearer` when the answer is there, which may be now."""
+        if self._is_settled:
+            hearer(self)
+        else:
+            self._hearer = hearer
+
+
+def tell(answer: Awaitable[T], hearer: Callable[[Answered[T]], None]) -> None:
+    """Have `hearer` called in this loop when the answer is there, at once if its maker can."""
+    if isinstance(answer, Reply):
+        answer.tell(hearer)
+    else:
+        asyncio.ensure_future(answer).add_done_callback(hearer)
