@@ -179,6 +179,10 @@ class Worker:
         """The lease, for whoever writes a run that is born in our hands."""
         return self._lease
 
+    def look_for_more(self) -> None:
+        """Claim soon: there is room for one more run, or for the next suspect."""
+        self._poked.set()
+
     def holds(self, run: str) -> bool:
         """Tell whether the run is in our hands now."""
         return run in self.sessions
@@ -391,7 +395,7 @@ class Worker:
         if session.state == "parked":
             self._keep(session)
         if self._is_starved or session.run.strikes >= SUSPECT:
-            self._poked.set()  # there is room for one more, or for the next suspect
+            self.look_for_more()
 
     @property
     def _is_starved(self) -> bool:
