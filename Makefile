@@ -38,11 +38,11 @@ test: setup
 test-all: setup
 	$(BIN)/pytest -n logical
 
-chaos: setup
-	$(BIN)/python -m chaos
+chaos: setup # STORE=sqlite or STORE=postgres: only there
+	$(BIN)/python -m chaos $(if $(STORE),--store $(STORE))
 
-bench: setup
-	$(BIN)/python -m benchmarks
+bench: setup # STORE=sqlite or STORE=postgres: only there
+	$(BIN)/python -m benchmarks $(if $(STORE),--store $(STORE))
 
 bench-drivers: setup
 	$(BIN)/python -m benchmarks.drivers

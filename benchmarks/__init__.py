@@ -1,15 +1,19 @@
 """Holdfast beside its peers and beside what the disk allows, measured in one run.
 
-    python -m benchmarks              everything, three interleaved rounds (about ten minutes)
-    python -m benchmarks --quick      the same shape, small, one round
+    python -m benchmarks                     everything, three interleaved rounds (twenty minutes)
+    python -m benchmarks --store postgres    only there
+    python -m benchmarks --quick             the same shape, small, one round
 
 Where is what:
 
     work.py       the pieces of work, their sizes, the figures they yield
     contenders.py who is measured, with which interpreter, on which store
     rounds.py     the interleaved rounds: one process per piece of work and contender
-    ours.py  raw.py  peers/    the drivers; each prints one JSON line per measurement
-    syncs.py      disk syncs a step, counted by strace
+    ours.py  raw.py  raw_postgres.py  peers/
+                  the drivers; each prints one JSON line per measurement
+    flows.py  many.py    the workflows of ours; its W8
+    postgres.py   the server of a run, and new databases on it
+    syncs.py      disk syncs a step, counted by strace or by the server
     drivers/      which PostgreSQL driver our store should use: a benchmark of its own
     figures.py    medians;  targets.py  what we promised;  report.py  plot.py  what is written
 

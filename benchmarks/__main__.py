@@ -1,8 +1,9 @@
-"""The command: measure, print, and write `RESULTS.md` and `results.svg`."""
+"""The command: measure, print, and write `RESULTS.md` and its pictures."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,8 +12,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import calibrate, plot, report, rounds, syncs, targets
-from benchmarks.contenders import CONTENDERS, CannotInstall, Contender, interpreter
+from benchmarks import calibrate, plot, postgres, report, rounds, syncs, targets
+from benchmarks.contenders import CONTENDERS, FAMILIES, CannotInstall, Contender, interpreter
 from benchmarks.driver import ROOT
 from benchmarks.figures import Figures
 from benchmarks.rows import Row
@@ -23,30 +24,41 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     asked = arguments()
-    contenders, interpreters, failures = ready(asked.only)
-    plan = rounds.Plan(contenders, interpreters, asked.work, asked.rounds, asked.quick)
-    rows, failed = rounds.run(plan, say)
-    counts = syncs.count(contenders, interpreters, say) if "w1" in asked.work else []
-    run = summarise(plan, rows, counts, [*failures, *failed])
-    say("\n" + report.terminal(run))
+    runs = [measure(family, asked) for family in asked.store]
+    for run in runs:
+        say("\n" + report.terminal(run))
     if asked.json:
-        asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    write(run, asked.results, is_whole=asked.is_whole)
-    return 1 if run.failures else 0
+        rows = [asdict(row) for run in runs for row in run.figures.rows]
+        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write(runs, asked.results, is_whole=asked.is_whole)
+    return 1 if any(run.failures for run in runs) else 0
+
+
+def measure(family: str, asked: argparse.Namespace) -> report.Run:
+    """Measure all contenders on one kind of database, in interleaved rounds."""
+    contenders, interpreters, failures = ready(family, asked.only)
+    works = [work for work in asked.work if any(work in one.works for one in contenders)]
+    plan = rounds.Plan(contenders, interpreters, works, asked.rounds, asked.quick)
+    with postgres.server() if family == postgres.STORE else contextlib.nullcontext():
+        rows, failed = rounds.run(plan, say)
+        counts = syncs.count(contenders, interpreters, say) if "w1" in works else []
+        version = postgres.psql("SHOW server_version") if family == postgres.STORE else ""
+    return summarise(family, plan, rows, counts, [*failures, *failed], version)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = sorted({contender.engine for contender in CONTENDERS})
+    choices = {"store": list(FAMILIES), "only": names, "work": list(WORKS)}
     parser.add_argument("--rounds", type=int, help="interleaved rounds (default 3; quick: 1)")
-    parser.add_argument("--only", type=listed, default=names, help=f"of {','.join(names)}")
-    parser.add_argument("--work", type=listed, default=list(WORKS), help=f"of {','.join(WORKS)}")
+    for name, known in choices.items():
+        parser.add_argument(f"--{name}", type=listed, default=known, help=f"of {','.join(known)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--json", type=Path, help="write every measurement to this file")
-    parser.add_argument("--results", type=Path, help="where RESULTS.md and results.svg go")
+    parser.add_argument("--results", type=Path, help="where RESULTS.md and the pictures go")
     asked = parser.parse_args()
-    for given, known in ((asked.only, names), (asked.work, list(WORKS))):
-        if unknown := set(given) - set(known):
+    for name, known in choices.items():
+        if unknown := set(getattr(asked, name)) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}. Choose of {', '.join(known)}.")
     asked.rounds = asked.rounds or (1 if asked.quick else 3)
     asked.is_whole = (
@@ -59,11 +71,11 @@ def listed(words: str) -> list[str]:
     return [word.strip() for word in words.split(",") if word.strip()]
 
 
-def ready(only: Sequence[str]) -> tuple[list[Contender], dict[str, str], list[str]]:
+def ready(family: str, only: Sequence[str]) -> tuple[list[Contender], dict[str, str], list[str]]:
     """Return who can be measured, with which Python, and who cannot and why."""
     interpreters: dict[str, str] = {}
     failures: dict[str, str] = {}
-    wanted = [contender for contender in CONTENDERS if contender.engine in only]
+    wanted = [one for one in CONTENDERS if one.family == family and one.engine in only]
     for contender in wanted:
         engine = contender.engine
         if engine in interpreters or engine in failures:
@@ -79,12 +91,18 @@ def ready(only: Sequence[str]) -> tuple[list[Contender], dict[str, str], list[st
 
 
 def summarise(
-    plan: rounds.Plan, rows: list[Row], counts: Sequence[syncs.Count], failures: Sequence[str]
+    family: str,
+    plan: rounds.Plan,
+    rows: list[Row],
+    counts: Sequence[syncs.Count],
+    failures: Sequence[str],
+    version: str,
 ) -> report.Run:
     figures = Figures(rows)
     return report.Run(
+        family=family,
         figures=figures,
-        verdicts=targets.judge(figures, plan.works, quick=plan.quick),
+        verdicts=targets.judge(family, figures, plan.works, quick=plan.quick),
         syncs=counts,
         contenders=plan.contenders,
         works=plan.works,
@@ -92,21 +110,27 @@ def summarise(
         quick=plan.quick,
         date=datetime.now(UTC).date().isoformat(),
         commit=commit(),
-        machine=calibrate.describe(),
+        machine=calibrate.describe(version),
         failures=failures,
     )
 
 
-def write(run: report.Run, chosen: Path | None, *, is_whole: bool) -> None:
-    """Keep a whole run in the repository; keep a partial one only where the user said."""
-    if chosen is None and not (is_whole and not run.failures):
+def write(runs: Sequence[report.Run], chosen: Path | None, *, is_whole: bool) -> None:
+    """Keep a whole run in the repository; keep a partial one only where the user said.
+
+    The part of a database that was not measured now stays as it was.
+    """
+    kept = [run for run in runs if chosen or (is_whole and not run.failures)]
+    if not kept:
         say("\nRESULTS.md is left as it was: this run was partial. (--results DIR keeps it.)")
         return
     place = chosen or HERE
     place.mkdir(parents=True, exist_ok=True)
-    (place / "RESULTS.md").write_text(report.markdown(run))
-    (place / "results.svg").write_text(plot.svg(run))
-    say(f"\nWritten: RESULTS.md and results.svg in {place}")
+    page = place / "RESULTS.md"
+    page.write_text(report.markdown(kept, page.read_text() if page.exists() else ""))
+    for run in kept:
+        (place / report.picture(run.family)).write_text(plot.svg(run))
+    say(f"\nWritten: RESULTS.md and the pictures in {place}")
 
 
 def commit() -> str:

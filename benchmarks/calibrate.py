@@ -45,15 +45,16 @@ def speed() -> dict[str, float]:
     }
 
 
-def describe() -> dict[str, str]:
-    """Say what was measured on, in words for the report."""
+def describe(postgres: str = "") -> dict[str, str]:
+    """Say what was measured on, in words for the report; `postgres` is the server's version."""
+    database = {"PostgreSQL": postgres} if postgres else {"SQLite": sqlite3.sqlite_version}
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": _memory(),
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "file system": _file_system(Path(tempfile.gettempdir())),
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "SQLite": sqlite3.sqlite_version,
+        **database,
     }
 
 

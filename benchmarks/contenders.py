@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.postgres import STORE as POSTGRES
+
 PEERS = Path(__file__).parent / "peers"
 
 
@@ -28,8 +30,14 @@ class Contender:
         return f"{self.engine}/{self.store}"
 
     @property
+    def family(self) -> str:
+        """The kind of database, by which contenders are compared."""
+        return POSTGRES if self.store == POSTGRES else "sqlite"
+
+    @property
     def module(self) -> str:
-        inside = {"holdfast": "ours", "raw": "raw"}
+        raw = "raw_postgres" if self.store == POSTGRES else "raw"
+        inside = {"holdfast": "ours", "raw": raw}
         return f"benchmarks.{inside.get(self.engine, f'peers.{self.engine}')}"
 
     @property
@@ -37,6 +45,7 @@ class Contender:
         return self.engine not in ("holdfast", "raw")
 
 
+FAMILIES = {"sqlite": "SQLite", POSTGRES: "PostgreSQL"}
 CONTENDERS = (
     Contender("raw", "sqlite", "raw limit", ("w1",)),
     Contender("holdfast", "memory", "Holdfast, memory", ("w1", "w2", "w5")),
@@ -44,6 +53,12 @@ CONTENDERS = (
     Contender("langgraph", "sqlite", "LangGraph", ("w1", "w2", "w4", "w5")),
     Contender("dbos", "sqlite-wal", "DBOS, WAL on", ("w1", "w2", "w3", "w4", "w5")),
     Contender("dbos", "sqlite", "DBOS, as shipped", ("w1", "w2", "w3", "w4")),
+    Contender("raw", POSTGRES, "raw limit", ("w1",)),
+    Contender("holdfast", POSTGRES, "Holdfast", ("w1", "w2", "w3", "w4", "w5", "w8")),
+    Contender("langgraph", POSTGRES, "LangGraph", ("w1", "w2", "w4", "w5")),
+    Contender("dbos", POSTGRES, "DBOS", ("w1", "w2", "w3", "w4", "w5")),
+    Contender("pgqueuer", POSTGRES, "PgQueuer, to start", ("w3",)),
+    Contender("procrastinate", POSTGRES, "Procrastinate, to start", ("w3",)),
 )
 
 

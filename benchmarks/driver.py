@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import postgres
 from benchmarks.work import FULL, QUICK, Size
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,8 +110,11 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def disk_bytes(database: Path) -> int:
-    """Return the size of a SQLite database and all beside it, its WAL folded back first."""
+def disk_bytes(url: str) -> int:
+    """Return the size of a database; of SQLite with all beside it, its WAL folded back first."""
+    if not url.startswith("sqlite"):
+        return postgres.disk_bytes(url)
+    database = Path(url.removeprefix("sqlite:///"))
     with contextlib.closing(sqlite3.connect(database, timeout=30)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     files = (path for path in database.parent.rglob("*") if path.is_file())

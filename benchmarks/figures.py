@@ -21,6 +21,10 @@ class Figures:
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = list(rows)
 
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self._rows
+
     def rounds(self) -> list[int]:
         return sorted({row.round for row in self._rows})
 

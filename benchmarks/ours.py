@@ -1,6 +1,6 @@
-"""Holdfast itself, on `memory` and on `sqlite`, driven by its public API.
+"""Holdfast itself, on `memory`, `sqlite` and `postgres`, driven by its public API.
 
-Only the commit counter is read from inside.
+Only the commit counter and the settings are read from inside.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import importlib
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
+from benchmarks import many, postgres
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -32,6 +32,7 @@ from benchmarks.driver import (
     scratch,
     sqlite_settings,
 )
+from benchmarks.flows import Here, app, chain, fan, long, single, waiter
 from benchmarks.pace import (
     counted,
     measure,
@@ -40,8 +41,11 @@ from benchmarks.pace import (
     step_figures,
 )
 from benchmarks.raw import Disk, chain_of
+from benchmarks.raw_postgres import Bare
 from benchmarks.rows import Row, emit
-from benchmarks.work import AT_ONCE, STEPS, small_result
+from benchmarks.work import AT_ONCE, STEPS
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -51,89 +55,55 @@ T = TypeVar("T")
 LATE = (
     "importlib.metadata", "pydantic.type_adapter", "holdfast.hosts.worker.worker",
     "holdfast.compose", "holdfast.client", "holdfast.engines.local", "holdfast.stores.memory",
-    "holdfast.machine.values.core", "holdfast.machine.values.describe",
-    "holdfast.fronts.function.shape",
+    "holdfast.stores.postgres", "holdfast.machine.values.core",
+    "holdfast.machine.values.describe", "holdfast.fronts.function.shape",
 )  # fmt: skip
 for late in LATE:
     importlib.import_module(late)
 
 MODULE = "benchmarks.ours"
-DATABASE = "bench.db"
 TURN = 0.1  # seconds of ours, then of the raw limit
 WARM_UP = 1_000  # waiting runs before memory is first read: more than start at a time
 BATCH = 500  # waiting runs started at a time
-app = hf.App("bench")
-go = hf.Signal("go", int)
-on_last_step: Callable[[], None]
-waiting = 0
-
-
-@app.step
-async def work(i: int) -> dict[str, object]:
-    return small_result(i)
-
-
-@app.step
-async def last_step() -> None:
-    on_last_step()
-    await asyncio.Event().wait()
-
-
-@app.workflow
-async def chain(n: int) -> int:
-    done = 0
-    for i in range(n):
-        done += bool(await work(i))
-    return done
-
-
-@app.workflow
-async def fan(n: int) -> int:
-    results = await asyncio.gather(*(work(i) for i in range(n)))
-    return sum(int(str(result["i"])) for result in results)
-
-
-@app.workflow
-async def single(i: int) -> dict[str, object]:
-    return await work(i)
-
-
-@app.workflow
-async def long(n: int) -> None:
-    for i in range(n):
-        await work(i)
-    await last_step()
-
-
-@app.workflow
-async def waiter() -> int:
-    global waiting
-    waiting += 1
-    return await hf.wait_for(go)
 
 
 @contextlib.asynccontextmanager
 async def opened(store: str) -> AsyncIterator[hf.Client]:
-    """Open a new store with an embedded worker, its file in a scratch directory."""
-    with scratch() as directory:
-        async with app.open(url_in(directory, store)) as client:
+    """Open a new store with an embedded worker."""
+    with new_store(store) as url:
+        async with app.open(url) as client:
             yield client
 
 
-def url_in(directory: Path, store: str) -> str:
-    return "memory://" if store == "memory" else f"sqlite:///{directory / DATABASE}"
+@contextlib.contextmanager
+def new_store(store: str) -> Iterator[str]:
+    """Lend the address of an empty store: a file in a scratch directory, or a database."""
+    if store == "memory":
+        yield "memory://"
+    elif store == postgres.STORE:
+        with postgres.database() as url:
+            yield url
+    else:
+        with scratch() as directory:
+            yield f"sqlite:///{directory / 'bench.db'}"
 
 
-def settings_in_use() -> dict[str, str]:
-    """Read the settings back from every SQLite connection this process holds.
+async def settings_in_use() -> dict[str, str]:
+    """Read the settings back from every connection this process holds.
 
     They are found among the live objects, so the engine need not be trusted to tell.
     """
-    found: dict[str, set[str]] = {}
-    for connection in live(sqlite3.Connection):
-        for name, value in sqlite_settings(partial(pragma, connection)).items():
-            found.setdefault(name, set()).add(value)
-    return {name: " or ".join(sorted(values)) for name, values in found.items()}
+    told = [sqlite_settings(partial(pragma, connection)) for connection in live(sqlite3.Connection)]
+    # A line whose connection belongs to another loop has a thread of its own.
+    loop = asyncio.get_running_loop()
+    lines = [line for line in live(Line) if line._connection and line._connection._loop is loop]
+    told += [{name: await shown(line, name) for name in postgres.SETTINGS} for line in lines]
+    names = {name: {one[name] for one in told if name in one} for one in told for name in one}
+    return {name: " or ".join(sorted(values)) for name, values in names.items()}
+
+
+async def shown(line: Line, name: str) -> str:
+    return str((await line.run(Statement(f"SHOW {name}", ()), []))[0][0])
 
 
 def live(kind: type[T]) -> list[T]:
@@ -152,26 +122,45 @@ async def run_chain(client: hf.Client) -> None:
 async def w1(task: Task) -> None:
     async with opened(task.store) as client:
         figures = await measure(lambda: run_chain(client), task.size)
-        settings = settings_in_use()
+        settings = await settings_in_use()
         if task.store != "memory":
-            figures["over_raw"] = await over_raw(client, task.size.chain_seconds)
+            figures["over_raw"] = await over_raw(client, task)
     emit(Row("holdfast", task.store, "w1", "", figures, settings, speed()))
 
 
-async def over_raw(client: hf.Client, seconds: float) -> float:
+async def over_raw(client: hf.Client, task: Task) -> float:
     """Return the cost of a step in raw commits, the two taking turns of a tenth of a second.
 
     A disk that others use changes its pace within seconds: only neighbours can be compared.
     """
     ratios = []
+    async with raw_turns(task.store) as raw_turn:
+        for _ in range(max(3, round(task.size.chain_seconds / TURN))):
+            ours = step_figures(await one_after_another(lambda: run_chain(client), TURN))
+            limit = step_figures(await raw_turn())
+            ratios.append(ours["step_ms"] / limit["step_ms"])
+    return median(ratios)
+
+
+@contextlib.asynccontextmanager
+async def raw_turns(
+    store: str,
+) -> AsyncIterator[Callable[[], Coroutine[object, object, list[float]]]]:
+    """Lend a way to run chains of raw commits for a turn."""
+    if store == postgres.STORE:
+        with postgres.database() as url:
+            bare = await Bare.open(url)
+            yield lambda: one_after_another(bare.chain, TURN)
+            await bare.close()
+        return
     with scratch() as directory:
         disk = Disk(directory / "raw.db")
-        for _ in range(max(3, round(seconds / TURN))):
-            ours = step_figures(await one_after_another(lambda: run_chain(client), TURN))
-            limit = step_figures(one_after_another_sync(chain_of(disk.one), TURN))
-            ratios.append(ours["step_ms"] / limit["step_ms"])
+
+        async def turn() -> list[float]:
+            return one_after_another_sync(chain_of(disk.one), TURN)
+
+        yield turn
         disk.close()
-    return median(ratios)
 
 
 async def counted_chains(task: Task, lanes: int) -> None:
@@ -183,8 +172,9 @@ async def counted_chains(task: Task, lanes: int) -> None:
 
 
 def commits() -> int:
-    """Return how many transactions the SQLite writers of this process have made."""
-    return sum(writer.transactions for writer in live(Writer))
+    """Return how many transactions (PostgreSQL: round trips) the stores here have made."""
+    lines = sum(line.statements for line in live(Line))
+    return lines + sum(writer.transactions for writer in live(Writer))
 
 
 async def w2(task: Task) -> None:
@@ -194,20 +184,18 @@ async def w2(task: Task) -> None:
         run = await client.start(fan.bind(n))
         total = await run.result()
         seconds = time.perf_counter() - began
-        settings = settings_in_use()
+        settings = await settings_in_use()
     if total != n * (n - 1) // 2:
         raise RuntimeError("wrong sum")
     emit(Row("holdfast", task.store, "w2", "", {"fan_s": seconds}, settings, speed()))
 
 
 async def w3(task: Task) -> None:
-    with scratch() as directory:
-        url = url_in(directory, task.store)
-        with child(MODULE, "worker", url) as worker:
-            hear(worker, "ready")
-            async with app.open(url, worker=False) as client:
-                figures = await pick_up(client, task.size.pickups)
-                figures |= await burst(client, task.size.burst)
+    with new_store(task.store) as url, child(MODULE, "worker", url) as worker:
+        hear(worker, "ready")
+        async with app.open(url, worker=False) as client:
+            figures = await pick_up(client, task.size.pickups)
+            figures |= await burst(client, task.size.burst)
     emit(Row("holdfast", task.store, "w3", "", figures, {}, speed()))
 
 
@@ -242,28 +230,25 @@ async def w4(task: Task) -> None:
         ("resume_ms", task.size.history),
         ("resume_long_ms", task.size.long_history),
     ):
-        with scratch() as directory:
-            url = url_in(directory, task.store)
+        with new_store(task.store) as url:
             figures[key] = float(killed_and_resumed(MODULE, (url, steps), (url,)))
     emit(Row("holdfast", task.store, "w4", "", figures, {}, speed()))
 
 
 async def crash(url: str, n: str) -> None:
-    global on_last_step
-    on_last_step = lambda: say("reached")  # noqa: E731 - the part this process plays
+    Here.on_last_step = lambda: say("reached")
     async with app.open(url) as client:
         await (await client.start(long.bind(int(n)), id="long")).result()
 
 
 async def resume(url: str) -> None:
-    global on_last_step
     began = time.perf_counter()
 
     def reach() -> None:
         say("resumed", (time.perf_counter() - began) * 1e3)
         os._exit(0)
 
-    on_last_step = reach
+    Here.on_last_step = reach
     async with app.open(url):
         await asyncio.Event().wait()
 
@@ -271,13 +256,14 @@ async def resume(url: str) -> None:
 async def w5(task: Task) -> None:
     n = task.size.waiting
     figures = {}
-    with scratch() as directory:
+    with new_store(task.store) as url:
         cache = hf.Settings(machines=2 * n)
-        async with app.open(url_in(directory, task.store), settings=cache) as client:
+        async with app.open(url, settings=cache) as client:
+            empty = 0 if task.store != postgres.STORE else disk_bytes(url)
             figures["live_kib"] = await memory_each(client, n)
-            settings = settings_in_use()
+            settings = await settings_in_use()
         if task.store != "memory":
-            figures["disk_kib"] = disk_bytes(directory / DATABASE) / 1024 / (n + WARM_UP)
+            figures["disk_kib"] = (disk_bytes(url) - empty) / 1024 / (n + WARM_UP)
     if task.store != "memory":
         # In a process of its own: what the live runs left behind would be used again here.
         with child(MODULE, "park", task.store, n) as process:
@@ -288,9 +274,9 @@ async def w5(task: Task) -> None:
 
 async def park(store: str, n: str) -> None:
     """Let a worker with room for a few live runs park the others, and say what those hold."""
-    with scratch() as directory:
-        cache = hf.Settings(machines=WARM_UP // 2)
-        async with app.open(url_in(directory, store), settings=cache) as client:
+    cache = hf.Settings(machines=WARM_UP // 2)
+    with new_store(store) as url:
+        async with app.open(url, settings=cache) as client:
             # As many before, until the database's own bounded caches are full.
             await start_waiting(client, int(n))
             say("parked", await memory_each(client, int(n)))
@@ -306,14 +292,20 @@ async def memory_each(client: hf.Client, n: int) -> float:
 
 async def start_waiting(client: hf.Client, n: int) -> None:
     """Start `n` runs and return when each has asked for its signal."""
-    wanted = waiting + n
+    wanted = Here.waiting + n
     for first in range(0, n, BATCH):
         count = min(BATCH, n - first)
         await asyncio.gather(*(client.start(waiter.bind()) for _ in range(count)))
-    while waiting < wanted:  # noqa: ASYNC110 - a body cannot set an event of the outer loop
+    while Here.waiting < wanted:  # noqa: ASYNC110 - a body cannot set an event of the outer loop
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.5)  # the last ones have yet to commit that they wait
     gc.collect()
+
+
+async def w8(task: Task) -> None:
+    with new_store(task.store) as url:
+        figures = await many.figures_of(MODULE, url, task.size.many)
+    emit(Row("holdfast", task.store, "w8", "", figures, {}, speed()))
 
 
 def in_loop(piece: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
@@ -326,6 +318,7 @@ PIECES: Mapping[str, Callable[[Task], Coroutine[object, object, None]]] = {
     "w3": w3,
     "w4": w4,
     "w5": w5,
+    "w8": w8,
     "chain": partial(counted_chains, lanes=1),
     "crowd": partial(counted_chains, lanes=AT_ONCE),
 }
@@ -334,6 +327,7 @@ ROLES: Mapping[str, Callable[..., Coroutine[object, object, None]]] = {
     "crash": crash,
     "resume": resume,
     "park": park,
+    "tick": many.tick,
 }
 
 if __name__ == "__main__":

@@ -10,17 +10,24 @@ from dataclasses import dataclass, replace
 from html import escape
 from statistics import median
 
+from benchmarks.contenders import FAMILIES
 from benchmarks.report import Run
 from benchmarks.tables import number
-from benchmarks.targets import PEERS, times_as_good
+from benchmarks.targets import OURS, PEERS, times_as_good
 from benchmarks.work import FIGURES, TIMES
 
 WIDTH, MARGIN, GAP = 980, 28, 36
 TOP, BAR, PITCH, HEAD = 92, 16, 25, 54
-LABEL, VALUE = 128, 66  # room to the left of the bars and to their right
+LABEL, VALUE = 150, 66  # room to the left of the bars and to their right
 CUT = 6  # a bar so many times as long as the next is cut
-COLOURS = {"holdfast/sqlite": "#0f766e", "holdfast/memory": "#7cc4bb", "raw/sqlite": "#d8dee6"}
-PEER_COLOUR = "#9aa7b8"
+OUR_COLOUR, MEMORY_COLOUR, PEER_COLOUR = "#0f766e", "#7cc4bb", "#9aa7b8"
+COLOURS = {
+    "holdfast/sqlite": OUR_COLOUR,
+    "holdfast/postgres": OUR_COLOUR,
+    "holdfast/memory": MEMORY_COLOUR,
+    "raw/sqlite": "#d8dee6",
+    "raw/postgres": "#d8dee6",
+}
 INK, SOFT, RULE = "#17212b", "#65758a", "#e3e8ee"
 FONT = "font-family=\"Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif\""
 LIVE_AND_PARKED = "live_kib"
@@ -70,7 +77,7 @@ def svg(run: Run) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" {FONT} role="img">',
-            "<title>Holdfast beside its peers</title>",
+            f"<title>Holdfast on {FAMILIES[run.family]} beside its peers</title>",
             f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#ffffff"/>',
             text(MARGIN, 42, "Durable steps in Python, side by side", 22, weight=700),
             text(MARGIN, 66, subtitle(run), 13, SOFT),
@@ -85,7 +92,7 @@ def subtitle(run: Run) -> str:
     rounds = f"median of {run.rounds} interleaved rounds" if run.rounds > 1 else "one round"
     python = run.machine["Python"].rpartition(" ")[2]
     return (
-        f"Every step's result synced to SQLite before the next begins · {rounds} · "
+        f"Every step's result synced to {FAMILIES[run.family]} before the next begins · {rounds} · "
         f"Python {python}, {cores} · {run.date}"
     )
 
@@ -104,7 +111,7 @@ def bars_of(run: Run, key: str) -> list[Bar]:
         if value is None:
             continue
         colour = COLOURS.get(contender.name, PEER_COLOUR)
-        is_ours = contender.name == "holdfast/sqlite"
+        is_ours = contender.name == OURS[run.family]
         bars.append(Bar(contender.title, value, colour, is_ours))
     return bars
 
@@ -115,13 +122,13 @@ def memory_bars(run: Run) -> list[Bar]:
         replace(bar, label=f"{bar.label.partition(',')[0]}, {state}")
         for state in ("live", "parked")
         for bar in bars_of(run, f"{state}_kib")
-        if bar.colour != COLOURS["holdfast/memory"]
+        if bar.colour != MEMORY_COLOUR
     ]
 
 
 def headline(run: Run, key: str) -> str:
-    """Say by what factor Holdfast on SQLite beats the best peer, where it does."""
-    read = times_as_good(key, PEERS)
+    """Say by what factor Holdfast beats the best peer, where it does."""
+    read = times_as_good(key, OURS[run.family], PEERS[run.family])
     factors = run.figures.over_rounds(lambda round_: read(run.figures, round_))
     if not factors or key == LIVE_AND_PARKED or median(factors) < 1.05:
         return ""
@@ -139,7 +146,7 @@ def draw(panel: Panel, x: float, y: float) -> str:
         f'<path d="M{x} {y}H{right}" stroke="{RULE}"/>',
         text(x, y + 25, panel.title, 14, weight=600),
         text(x, y + 42, panel.note, 11.5, SOFT),
-        text(right, y + 25, panel.headline, 13, COLOURS["holdfast/sqlite"], 700, "end"),
+        text(right, y + 25, panel.headline, 13, OUR_COLOUR, 700, "end"),
     ]
     longest = scale_of(panel.bars)
     for i, bar in enumerate(panel.bars):

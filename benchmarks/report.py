@@ -1,11 +1,14 @@
-"""The report: what the terminal shows at the end and what `RESULTS.md` keeps."""
+"""The report: what the terminal shows at the end and what `RESULTS.md` keeps.
+
+Each database has a part of that page, which a run on the other leaves as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.contenders import Contender, pins
+from benchmarks.contenders import FAMILIES, Contender, pins
 from benchmarks.figures import Figures
 from benchmarks.syncs import Count
 from benchmarks.tables import NONE, number, table
@@ -13,23 +16,45 @@ from benchmarks.targets import Verdict
 from benchmarks.work import FIGURES, FULL, QUICK, WORKS, Size
 
 MARKS = {True: "✓", False: "✗", None: ""}
+BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 AGAIN = """\
 ```sh
-make bench                                       # everything: three rounds, about ten minutes
+make bench                                       # everything: three rounds, about twenty minutes
+make bench STORE=postgres                        # only there; the other part of this page stays
 python -m benchmarks --quick                     # the same shape, small, one round
-python -m benchmarks --only holdfast,raw --work w1,w2
+python -m benchmarks --store sqlite --only holdfast,raw --work w1,w2
 python -m benchmarks --rounds 5 --json rows.json # keep every single measurement
 ```
 
 Peers are installed on first use, each in a virtual environment of its own under `$BENCH_VENVS`
 (by default `~/.cache/holdfast-bench`), from the pins in `benchmarks/peers/`. A partial run
-(`--only`, `--work`, `--quick`) leaves this file alone unless `--results DIR` is given."""
+(`--only`, `--work`, `--quick`) leaves this file alone unless `--results DIR` is given. PostgreSQL
+comes as a wheel and is started for the run; `HOLDFAST_TEST_POSTGRES=URL` names another server."""
+RAW = {
+    "sqlite": "The raw limit is one SQLite transaction of the same rows (an UPDATE of the run, an "
+    "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100. "
+    "The cost of a step in raw commits is measured with the two taking turns of a tenth of a "
+    "second: a shared disk changes its pace faster than a round goes by.",
+    "postgres": "The raw limit is one statement of the same rows (an UPDATE of the run, an INSERT "
+    "of the event) by a bare loop of the driver that our store uses; for the rate, one statement "
+    "for 100 runs. The cost of a step in raw commits is measured with the two taking turns of a "
+    "tenth of a second. Client and server share the machine's cores.",
+}
+SYNCS = {
+    "sqlite": "Counted by `strace` (`fdatasync` and `fsync`) over chains of ten steps, beside the "
+    "commits our SQLite writer counted itself. Starting a run is a commit too: eleven for ten "
+    "steps is 1.1. Checkpoints of the WAL add a few syncs to anybody's.",
+    "postgres": "The server's own count of the syncs of its log, over chains of ten steps, beside "
+    "the round trips our store made. Starting a run is a commit too: eleven for ten steps is 1.1.",
+}
+COUNTED = {"sqlite": "commits", "postgres": "round trips"}
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one run of the benchmark found out."""
+    """Everything one run of the benchmark found out on one kind of database."""
 
+    family: str
     figures: Figures
     verdicts: Sequence[Verdict]
     syncs: Sequence[Count]
@@ -47,59 +72,79 @@ class Run:
         return QUICK if self.quick else FULL
 
 
+def picture(family: str) -> str:
+    """Name the file of a family's picture."""
+    return "results.svg" if family == "sqlite" else f"results-{family}.svg"
+
+
 def terminal(run: Run) -> str:
     """Return the end of the run as text."""
     parts = [
         ("Settings, read back from each engine", settings_table(run)),
         ("Figures (medians)", figures_table(run)),
-        ("Targets of Holdfast on SQLite", targets_table(run)),
+        ("Targets", targets_table(run)),
         ("Disk syncs a step", syncs_table(run)),
         ("The machine while it ran", calibration(run)),
     ]
     if run.failures:
         parts.append(("Not measured", "\n".join(f"- {failure}" for failure in run.failures)))
-    return "\n\n".join(f"{title}\n\n{body}" for title, body in parts)
+    titled = (f"{FAMILIES[run.family]}: {title}\n\n{body}" for title, body in parts)
+    return "\n\n".join(titled)
 
 
-def markdown(run: Run) -> str:
-    """Return `RESULTS.md`."""
-    small = " This was a quick run, good for a glance only." if run.quick else ""
-    parts = [
+def markdown(runs: Sequence[Run], old: str) -> str:
+    """Return `RESULTS.md`: a part for each family, of these runs or as the old page has it."""
+    parts = {run.family: part(run) for run in runs}
+    parts = {family: parts.get(family) or old_part(family, old) for family in FAMILIES}
+    whole = [
         "# Benchmark results",
-        f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a run "
-        f"of {run.rounds} interleaved round{'s' * (run.rounds != 1)}, medians. Ratios are taken "
-        "within a round, between neighbours in time; absolute times move by a factor of two on a "
-        "shared machine. Each step's result is on disk before the next step begins." + small,
-        "![Holdfast beside its peers](results.svg)",
-        "## Targets",
-        "Holdfast on SQLite, against the peers and the raw limit of the same run.",
-        targets_table(run),
-        "## Figures",
-        figures_table(run),
-        variants(run),
-        "## Disk syncs a step",
-        "Counted by `strace` (`fdatasync` and `fsync`) over chains of ten steps, beside the "
-        "commits our SQLite writer counted itself. Starting a run is a commit too: eleven for "
-        "ten steps is 1.1. Checkpoints of the WAL add a few syncs to anybody's.",
-        syncs_table(run),
+        "Medians of interleaved rounds. Ratios are taken within a round, between neighbours in "
+        "time; absolute times move by a factor of two on a shared machine. Each step's result is "
+        "on disk before the next step begins.",
+        *(f"{BEGIN.format(family)}\n\n{text}\n\n{END.format(family)}"
+          for family, text in parts.items() if text),
         "## The work",
-        works_table(run),
-        "The raw limit is one SQLite transaction of the same rows (an UPDATE of the run, an "
-        "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100. "
-        "The cost of a step in raw commits is measured with the two taking turns of a tenth of a "
-        "second: a shared disk changes its pace faster than a round goes by.",
-        "## Settings",
-        "Read back from each engine's own connection.",
-        settings_table(run),
-        "## Machine and versions",
-        machine_table(run),
-        calibration(run),
+        works_table(),
         "## Run it again",
         AGAIN,
+    ]  # fmt: skip
+    return "\n\n".join(whole) + "\n"
+
+
+def old_part(family: str, page: str) -> str:
+    _, _, after = page.partition(BEGIN.format(family))
+    return after.partition(END.format(family))[0].strip()
+
+
+def part(run: Run) -> str:
+    """Return what `RESULTS.md` says of one family."""
+    small = " This was a quick run, good for a glance only." if run.quick else ""
+    title = FAMILIES[run.family]
+    parts = [
+        f"## {title}",
+        f"Written by `python -m benchmarks` on {run.date}, at commit `{run.commit}`: a run "
+        f"of {run.rounds} round{'s' * (run.rounds != 1)}." + small,
+        f"![Holdfast on {title} beside its peers]({picture(run.family)})",
+        "### Targets",
+        f"Holdfast on {title}, against the peers and the raw limit of the same run.",
+        targets_table(run),
+        "### Figures",
+        figures_table(run),
+        variants(run),
+        RAW[run.family],
+        "### Disk syncs a step",
+        SYNCS[run.family],
+        syncs_table(run),
+        "### Settings",
+        "Read back from each engine's own connection.",
+        settings_table(run),
+        "### Machine and versions",
+        machine_table(run),
+        calibration(run),
     ]
     if run.failures:
-        parts += ["## Not measured", "\n".join(f"- {failure}" for failure in run.failures)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts += ["### Not measured", "\n".join(f"- {failure}" for failure in run.failures)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def figures_table(run: Run) -> str:
@@ -150,7 +195,7 @@ def syncs_table(run: Run) -> str:
         ]
         for count in run.syncs
     ]
-    return table(["", "", "syncs", "commits"], rows)
+    return table(["", "", "syncs", COUNTED[run.family]], rows)
 
 
 def settings_table(run: Run) -> str:
@@ -164,8 +209,8 @@ def settings_table(run: Run) -> str:
     return table(["", *names], rows) if rows else "None were read."
 
 
-def works_table(run: Run) -> str:
-    rows = [[f"{w.upper()} {WORKS[w].name}", WORKS[w].what.format(run.size)] for w in run.works]
+def works_table() -> str:
+    rows = [[f"{w.id.upper()} {w.name}", w.what.format(FULL)] for w in WORKS.values()]
     return table(["work", "what"], rows)
 
 

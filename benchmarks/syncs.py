@@ -1,7 +1,8 @@
-"""Disk syncs a step, counted by strace, beside the commits the engine itself counted.
+"""Disk syncs a step, beside the commits or round trips the engine itself counted.
 
-The same driver runs a small and a larger number of chains; the difference of the two counts
-belongs to the chains alone, without opening, migrating and closing the database.
+On SQLite the engine's own process syncs, and strace counts; on PostgreSQL the server counts. The
+same driver runs a small and a larger number of chains; the difference of the two counts belongs
+to the chains alone, without opening, migrating and closing the database.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks import postgres
 from benchmarks.contenders import Contender
 from benchmarks.driver import ROOT, scratch
 from benchmarks.rounds import command_for
@@ -21,6 +23,7 @@ from benchmarks.work import STEPS
 WAYS = {"chain": (20, 60), "crowd": (100, 400)}  # few and many chains, alone and 50 at a time
 MISSING = "not measured: install strace"
 FAILED = "not measured: strace or the driver failed"
+ONLY_PICKED_UP = ("pgqueuer", "procrastinate")  # they have no chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,36 @@ def count(
     counts = []
     for contender in contenders:
         ways = ["chain", "crowd"] if contender.engine == "holdfast" else ["chain"]
-        for way in ways if contender.store != "memory" else []:
+        for way in ways if is_counted(contender) else []:
             got = per_step(contender, command_for(contender, interpreters), way)
             say(f"syncs   {way:<6} {contender.title:<17} {got.syncs} a step")
             counts.append(got)
     return counts
 
 
+def is_counted(contender: Contender) -> bool:
+    return contender.store != "memory" and contender.engine not in ONLY_PICKED_UP
+
+
 def per_step(contender: Contender, command: list[str], way: str) -> Count:
-    if shutil.which("strace") is None:
+    watch = told_by_server if contender.store == postgres.STORE else traced
+    if watch is traced and shutil.which("strace") is None:
         return Count(contender.name, way, MISSING, None)
     few, many = WAYS[way]
-    less, more = (traced([*command, "--work", way, "--count", str(n)]) for n in (few, many))
+    less, more = (watch([*command, "--work", way, "--count", str(n)]) for n in (few, many))
     if less is None or more is None:
         return Count(contender.name, way, FAILED, None)
     syncs = round((more.syncs - less.syncs) / (many - few) / STEPS, 3)
     return Count(contender.name, way, syncs, more.commits)
+
+
+def told_by_server(command: list[str]) -> Trace | None:
+    """Return by how much the server's own count of syncs grew with a command."""
+    before = postgres.syncs()
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        return None
+    return Trace(postgres.syncs() - before, commits_told(ended.stdout))
 
 
 def traced(command: list[str]) -> Trace | None:

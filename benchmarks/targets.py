@@ -1,8 +1,8 @@
-"""What Holdfast on SQLite promises, against the peers and the raw limit of the same run."""
+"""What Holdfast promises on each database, against the peers and the raw limit of the same run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -10,10 +10,11 @@ from typing import Literal
 from benchmarks.figures import Figures, Value
 from benchmarks.work import FIGURES, TIMES, WORKS
 
-OURS = "holdfast/sqlite"
-LANGGRAPH = ("langgraph/sqlite",)
-DBOS = ("dbos/sqlite-wal", "dbos/sqlite")
-PEERS = (*LANGGRAPH, *DBOS)
+OURS = {"sqlite": "holdfast/sqlite", "postgres": "holdfast/postgres"}
+LANGGRAPH = {"sqlite": ("langgraph/sqlite",), "postgres": ("langgraph/postgres",)}
+DBOS = {"sqlite": ("dbos/sqlite-wal", "dbos/sqlite"), "postgres": ("dbos/postgres",)}
+QUEUES = {"sqlite": (), "postgres": ("pgqueuer/postgres", "procrastinate/postgres")}
+PEERS = {family: (*LANGGRAPH[family], *DBOS[family], *QUEUES[family]) for family in OURS}
 
 Reading = Callable[[Figures, int], Value]
 
@@ -54,66 +55,130 @@ class Verdict:
         return self.target.meets(self.value, self.target.stretch)
 
 
-def times_as_good(key: str, others: Sequence[str]) -> Reading:
+def times_as_good(key: str, ours: str, others: Sequence[str]) -> Reading:
     """Read by what factor we beat the best of `others` in a round."""
     figure = FIGURES[key]
 
     def read(figures: Figures, round_: int) -> Value:
-        ours = figures.in_round(OURS, key, round_)
+        here = figures.in_round(ours, key, round_)
         theirs = figures.best_in_round(others, figure, round_)
-        if not ours or not theirs:
+        if not here or not theirs:
             return None
-        return theirs / ours if figure.better == "lower" else ours / theirs
+        return theirs / here if figure.better == "lower" else here / theirs
 
     return read
 
 
-def itself(key: str) -> Reading:
-    return lambda figures, round_: figures.in_round(OURS, key, round_)
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """The numbers of one database; a pair is a target and its stretch."""
+
+    family: str
+    over_raw: tuple[float, float]
+    langgraph: float
+    dbos: float | None
+    crowd: tuple[float, float]
+    fan: tuple[float, float]
+    pickup_ms: float
+    resume_ms: float
+    resume_long_ms: float
+
+    def targets(self) -> Iterator[Target]:
+        langgraph, dbos, peers = (of[self.family] for of in (LANGGRAPH, DBOS, PEERS))
+        yield Target(
+            "w1",
+            "a step, of one raw synced commit",
+            TIMES,
+            "at most",
+            *self.over_raw,
+            self.itself("over_raw"),
+        )
+        yield Target(
+            "w1",
+            "a step, as fast as LangGraph",
+            "times",
+            "at least",
+            self.langgraph,
+            None,
+            self.beats("step_ms", langgraph),
+        )
+        if self.dbos is not None:
+            yield Target(
+                "w1",
+                "a step, as fast as DBOS",
+                "times",
+                "at least",
+                self.dbos,
+                None,
+                self.beats("step_ms", dbos),
+            )
+        yield Target(
+            "w1",
+            "50 at a time, the best peer's rate",
+            "times",
+            "at least",
+            *self.crowd,
+            self.beats("steps_s", peers),
+        )
+        yield Target(
+            "w2",
+            "fan-out, as fast as LangGraph",
+            "times",
+            "at least",
+            *self.fan,
+            self.beats("fan_s", langgraph),
+        )
+        yield self.at_most("w3", "start to result, p50", "ms", self.pickup_ms, "pickup_ms")
+        yield self.at_most(
+            "w4", "1,000 steps, killed, to the next", "ms", self.resume_ms, "resume_ms"
+        )
+        yield self.at_most(
+            "w4", "10,000 steps, killed, to the next", "ms", self.resume_long_ms, "resume_long_ms"
+        )
+        yield self.at_most("w5", "memory a live run", "KiB", 4.0, "live_kib")
+        # "Nothing": no more than SQLite's page cache of 2 MB, spread over the runs, can explain.
+        yield self.at_most("w5", "memory a parked run", "KiB", 0.2, "parked_kib")
+        yield self.at_most("w5", "on disk a run", "KiB", 2.0, "disk_kib")
+        yield Target(
+            "w8",
+            "the last tenth's rate, of the first tenth's",
+            TIMES,
+            "at least",
+            0.8,
+            None,
+            self.itself("flat"),
+        )
+        yield self.at_most("w8", "memory a run done", "KiB", 0.05, "growth_kib")
+        yield self.at_most("w8", "a claim, full queue to empty", TIMES, 2.0, "claim_ratio")
+
+    def beats(self, key: str, others: Sequence[str]) -> Reading:
+        return times_as_good(key, OURS[self.family], others)
+
+    def itself(self, key: str) -> Reading:
+        return lambda figures, round_: figures.in_round(OURS[self.family], key, round_)
+
+    def at_most(self, work: str, what: str, unit: str, goal: float, key: str) -> Target:
+        return Target(work, what, unit, "at most", goal, None, self.itself(key))
 
 
-TARGETS = (
-    Target(
-        "w1", "a step, of one raw synced commit", TIMES, "at most", 2.0, 1.5,
-        itself("over_raw"),
+GOALS = {
+    "sqlite": Goals(
+        "sqlite", over_raw=(2.0, 1.5), langgraph=2.5, dbos=4.0, crowd=(20.0, 40.0),
+        fan=(19.0, 29.0), pickup_ms=2.5, resume_ms=10.0, resume_long_ms=100.0,
     ),
-    Target(
-        "w1", "a step, as fast as LangGraph", "times", "at least", 2.5, None,
-        times_as_good("step_ms", LANGGRAPH),
+    "postgres": Goals(
+        "postgres", over_raw=(2.0, 1.6), langgraph=3.5, dbos=None, crowd=(19.0, 34.0),
+        fan=(18.0, 27.0), pickup_ms=3.0, resume_ms=20.0, resume_long_ms=200.0,
     ),
-    Target(
-        "w1", "a step, as fast as DBOS", "times", "at least", 4.0, None,
-        times_as_good("step_ms", DBOS),
-    ),
-    Target(
-        "w1", "50 at a time, the best peer's rate", "times", "at least", 20.0, 40.0,
-        times_as_good("steps_s", PEERS),
-    ),
-    Target(
-        "w2", "fan-out, as fast as LangGraph", "times", "at least", 19.0, 29.0,
-        times_as_good("fan_s", LANGGRAPH),
-    ),
-    Target("w3", "start to result, p50", "ms", "at most", 2.5, None, itself("pickup_ms")),
-    Target(
-        "w4", "1,000 steps, killed, to the next", "ms", "at most", 10.0, None,
-        itself("resume_ms"),
-    ),
-    Target(
-        "w4", "10,000 steps, killed, to the next", "ms", "at most", 100.0, None,
-        itself("resume_long_ms"),
-    ),
-    Target("w5", "memory a live run", "KiB", "at most", 4.0, None, itself("live_kib")),
-    # "Nothing": no more than SQLite's page cache of 2 MB, spread over the runs, can explain.
-    Target("w5", "memory a parked run", "KiB", "at most", 0.2, None, itself("parked_kib")),
-    Target("w5", "on disk a run", "KiB", "at most", 2.0, None, itself("disk_kib")),
-)  # fmt: skip
+}  # fmt: skip
 
 
-def judge(figures: Figures, works: Sequence[str], *, quick: bool) -> list[Verdict]:
+def judge(family: str, figures: Figures, works: Sequence[str], *, quick: bool) -> list[Verdict]:
     """Return a verdict on each target of the works that were run at a size that can tell."""
     judged = [work for work in works if WORKS[work].judged_small or not quick]
 
     def over_rounds(target: Target) -> list[float]:
         return figures.over_rounds(lambda round_: target.read(figures, round_))
 
-    return [Verdict(target, over_rounds(target)) for target in TARGETS if target.work in judged]
+    targets = [target for target in GOALS[family].targets() if target.work in judged]
+    return [Verdict(target, over_rounds(target)) for target in targets]

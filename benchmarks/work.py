@@ -33,6 +33,7 @@ class Size:
     history: int  # W4 completed steps
     long_history: int  # W4 again, to see that it is linear (ours only)
     waiting: int  # W5 waiting runs
+    many: int  # W8 runs in all
 
 
 FULL = Size(
@@ -45,6 +46,7 @@ FULL = Size(
     history=1_000,
     long_history=10_000,
     waiting=10_000,
+    many=100_000,
 )
 QUICK = Size(
     chain_seconds=0.3,
@@ -56,6 +58,7 @@ QUICK = Size(
     history=1_000,
     long_history=10_000,
     waiting=500,
+    many=4_000,
 )
 
 
@@ -81,6 +84,13 @@ WORKS: Mapping[str, Work] = {
             "w5",
             "waiting",
             "{0.waiting:,} runs waiting for a signal",
+            each_round=False,
+            judged_small=False,
+        ),
+        Work(
+            "w8",
+            "size",
+            "{0.many:,} runs of three steps, queued; one worker process, then two",
             each_round=False,
             judged_small=False,
         ),
@@ -120,5 +130,12 @@ FIGURES: Mapping[str, Figure] = {
         Figure("live_kib", "w5", "worker memory a live run", "KiB"),
         Figure("parked_kib", "w5", "worker memory a parked run", "KiB"),
         Figure("disk_kib", "w5", "on disk a run", "KiB"),
+        Figure("many_s", "w8", "{0.many:,} queued runs, one host", "runs/s", better="higher"),
+        Figure("flat", "w8", "the last tenth's rate, of the first tenth's", TIMES, better="higher"),
+        Figure("growth_kib", "w8", "worker memory a run done", "KiB"),
+        Figure("two_s", "w8", "{0.many:,} queued runs, two hosts", "runs/s", better="higher"),
+        Figure("claim_ms", "w8", "a claim, the queue empty", "ms"),
+        Figure("claim_full_ms", "w8", "a claim, {0.many:,} runs queued", "ms"),
+        Figure("claim_ratio", "w8", "of the claim with an empty queue", TIMES),
     )
 }

@@ -7,13 +7,15 @@ that keeps the server alive; the first worker in need starts the server, the oth
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.postgres import PostgresStore
+from holdfast.testing.inline import Elsewhere
 from holdfast.testing.postgres import PostgresServer, new_folder
 
 TABLES = ["runs", "events", "inbox", "workers", "progress", "logs", "run_tags", "definitions"]
@@ -76,11 +78,28 @@ def migrated(postgres: PostgresServer) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def emptied(migrated: str) -> Iterator[Callable[[], None]]:
+    """Deletes every row, on a connection that stays: quicker than `psql` by its start."""
+    with Elsewhere() as elsewhere:
+        connection = elsewhere.call(_connected(migrated))
+        yield lambda: elsewhere.call(_emptied(connection))
+        elsewhere.call(connection.close())
+
+
 @pytest.fixture
-def postgres_store(postgres: PostgresServer, migrated: str) -> str:
+def postgres_store(migrated: str, emptied: Callable[[], None]) -> str:
     """The address of a database with our schema and no rows: far quicker than a new one."""
-    postgres.execute(EMPTIED, url=migrated)
+    emptied()
     return migrated
+
+
+async def _connected(url: str) -> "asyncpg.Connection":
+    return await asyncpg.connect(url)
+
+
+async def _emptied(connection: "asyncpg.Connection") -> None:
+    await connection.execute(EMPTIED)
 
 
 async def _migrate(url: str) -> None:

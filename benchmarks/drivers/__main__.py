@@ -6,7 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,27 +24,28 @@ Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 TEXT = """# Which PostgreSQL driver
 
-Written by `make bench-drivers` on {date}: {rounds} turns of a twentieth of a second each, all drivers
-in one process, medians of the turns. {machine}. PostgreSQL {server_version} (`fsync` {fsync},
-`synchronous_commit` {synchronous_commit}), {versions}.
+Written by `make bench-drivers` on {date}: {rounds} turns of a twentieth of a second each, all
+drivers in one process, medians of the turns. {machine}. PostgreSQL {server_version} (`fsync`
+{fsync}, `synchronous_commit` {synchronous_commit}), {versions}.
 
-The work is our store's: one statement a batch, which moves the runs (fenced, locked in id order) and adds their
-events from arrays, committed before it returns; the history of a run of 1,000 events, loaded; ten due
-runs out of 100,000, claimed. *Processor* is the time of the client's own thread: a worker has only one for all its
-bodies, so it bounds the rate.
+The work is our store's: one statement a batch, which moves the runs (fenced, locked in id
+order) and adds their events from arrays, committed before it returns; the history of a run of
+1,000 events, loaded; ten due runs out of 100,000, claimed. *Processor* is the time of the
+client's own thread: a worker has only one for all its bodies, so it bounds the rate.
 
 {table}
 
 {verdict}
 
-*Nothing prepared* is what a pooler between transactions may ask for: psycopg then sends a statement in one
-round trip, asyncpg in two, and the server plans it each time. pgbouncer from 1.21 on keeps prepared
-statements, and there the first lines hold. *Pipeline mode* spares round trips between statements; a batch is one
-statement, so there is nothing to spare. *Blocking* is what remains of psycopg without an event loop.
+*Nothing prepared* is what a pooler between transactions may ask for: psycopg then sends a
+statement in one round trip, asyncpg in two, and the server plans it each time. pgbouncer from
+1.21 on keeps prepared statements, and there the first lines hold. *Pipeline mode* spares round
+trips between statements; a batch is one statement, so there is nothing to spare. *Blocking* is
+what remains of psycopg without an event loop.
 
-Prepared or not, the server plans a statement over arrays anew for every call (0.3 ms here) unless
-`plan_cache_mode` is `force_generic_plan`; the connection that writes has it. The connection that claims must not:
-its `LIMIT` would be unknown to the plan.
+Prepared or not, the server plans a statement over arrays anew for every call (0.3 ms here)
+unless `plan_cache_mode` is `force_generic_plan`; the connection that writes has it. The
+connection that claims must not: its `LIMIT` would be unknown to the plan.
 """
 
 

@@ -1,23 +1,25 @@
-"""DBOS Transact on SQLite: `sqlite` as shipped (rollback journal, polling each second) and
-`sqlite-wal` (the file switched to WAL beforehand, queues polled every 10 ms).
+"""DBOS Transact: on `sqlite` as shipped (rollback journal, polling each second), on `sqlite-wal`
+(the file switched to WAL beforehand, queues polled every 10 ms), and on `postgres` (polling so
+too).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dbos import DBOS, DBOSClient, SetWorkflowID
 from dbos._dbos import _get_dbos_instance
 
+from benchmarks import postgres
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -36,7 +38,8 @@ from benchmarks.rows import Row, emit
 from benchmarks.work import STEPS, small_result
 
 MODULE = "benchmarks.peers.dbos"
-POLL_SECONDS = {"sqlite": 1.0, "sqlite-wal": 0.01}  # of queues and of clients that wait
+# Of queues and of clients that wait.
+POLL_SECONDS = {"sqlite": 1.0, "sqlite-wal": 0.01, postgres.STORE: 0.01}
 on_last_step: Callable[[], None]
 replay_began = 0.0
 waiting = 0
@@ -97,13 +100,18 @@ async def waiter() -> Any:
     return await DBOS.recv_async("go", timeout_seconds=3600)
 
 
-def url_in(directory: Path, store: str) -> str:
-    path = directory / "dbos.db"
-    if store == "sqlite-wal":
-        with sqlite3.connect(path) as database:
-            database.execute("PRAGMA journal_mode=WAL")
-        database.close()
-    return f"sqlite:///{path}"
+@contextlib.contextmanager
+def new_database(store: str) -> Iterator[str]:
+    if store == postgres.STORE:
+        with postgres.database() as url:
+            yield url
+        return
+    with scratch() as directory:
+        path = directory / "dbos.db"
+        if store == "sqlite-wal":
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                database.execute("PRAGMA journal_mode=WAL")
+        yield f"sqlite:///{path}"
 
 
 def launch(url: str) -> dict[str, str]:
@@ -119,6 +127,9 @@ def launch(url: str) -> dict[str, str]:
     )
     DBOS.launch()
     with _get_dbos_instance()._sys_db.engine.connect() as connection:
+        if not url.startswith("sqlite"):
+            shown = {name: f"SHOW {name}" for name in postgres.SETTINGS}
+            return {name: connection.exec_driver_sql(sql).scalar() for name, sql in shown.items()}
         return sqlite_settings(lambda sql: connection.exec_driver_sql(sql).scalar())
 
 
@@ -132,8 +143,8 @@ def run_on_open_loop(work: Any) -> Any:
 
 def w1(task: Task) -> None:
     for variant in ("sync", "async"):
-        with scratch() as directory:
-            settings = launch(url_in(directory, task.store))
+        with new_database(task.store) as url:
+            settings = launch(url)
             if variant == "sync":
                 figures = measure_sync(lambda: chain(STEPS), task.size)
             else:
@@ -143,8 +154,8 @@ def w1(task: Task) -> None:
 
 
 def counted_chain(task: Task) -> None:
-    with scratch() as directory:
-        launch(url_in(directory, task.store))
+    with new_database(task.store) as url:
+        launch(url)
         run_on_open_loop(counted(lambda: async_chain(STEPS), task, lanes=1))
         DBOS.destroy()
 
@@ -158,8 +169,8 @@ def w2(task: Task) -> None:
             raise RuntimeError("wrong sum")
         return time.perf_counter() - began
 
-    with scratch() as directory:
-        settings = launch(url_in(directory, task.store))
+    with new_database(task.store) as url:
+        settings = launch(url)
         seconds = run_on_open_loop(timed())
         DBOS.destroy()
     emit(Row("dbos", task.store, "w2", "gather", {"fan_s": seconds}, settings, speed()))
@@ -168,14 +179,12 @@ def w2(task: Task) -> None:
 def w3(task: Task) -> None:
     poll = POLL_SECONDS[task.store]
     n = task.size.pickups if poll < 1 else 6
-    with scratch() as directory:
-        url = url_in(directory, task.store)
-        with child(MODULE, "worker", url, poll) as worker:
-            hear(worker, "ready")
-            time.sleep(2.5)  # the queue is noticed by a poll, too
-            client = DBOSClient(system_database_url=url)
-            figures = pick_up(client, n, poll) | burst(client, task.size.burst, poll)
-            client.destroy()
+    with new_database(task.store) as url, child(MODULE, "worker", url, poll) as worker:
+        hear(worker, "ready")
+        time.sleep(2.5)  # the queue is noticed by a poll, too
+        client = DBOSClient(system_database_url=url)
+        figures = pick_up(client, n, poll) | burst(client, task.size.burst, poll)
+        client.destroy()
     variant = f"polls every {poll * 1e3:.0f} ms"
     emit(Row("dbos", task.store, "w3", variant, figures, {}, speed()))
 
@@ -210,8 +219,7 @@ def worker(url: str, poll: str) -> None:
 
 
 def w4(task: Task) -> None:
-    with scratch() as directory:
-        url = url_in(directory, task.store)
+    with new_database(task.store) as url:
         told = killed_and_resumed(MODULE, (url, task.size.history), (url,))
     resumed, replayed = map(float, told.split())
     figures = {"resume_ms": resumed, "replay_ms": replayed}
@@ -258,12 +266,11 @@ def w5(task: Task) -> None:
         await all_waiting(20 + n)
         return (rss_bytes() - before) / 1024 / n
 
-    with scratch() as directory:
-        url = url_in(directory, task.store)
+    with new_database(task.store) as url:
         settings = launch(url)
-        empty = disk_bytes(directory / "dbos.db")
+        empty = disk_bytes(url)
         figures = {"live_kib": run_on_open_loop(memory_each())}
-        figures["disk_kib"] = (disk_bytes(directory / "dbos.db") - empty) / 1024 / n
+        figures["disk_kib"] = (disk_bytes(url) - empty) / 1024 / n
         emit(Row("dbos", task.store, "w5", "recv_async", figures, settings, speed()))
     os._exit(0)  # 10,000 waiters would hold the process for their hour
 

@@ -1,4 +1,5 @@
-"""LangGraph with its SQLite savers and `durability='sync'`: a checkpoint before the next node.
+"""LangGraph with `durability='sync'`, a checkpoint before the next node, on the savers for SQLite
+and for PostgreSQL; the latter with a pool, as its documentation has it.
 
 W3 is missing: the open-source library has no queue and no worker.
 """
@@ -6,19 +7,24 @@ W3 is missing: the open-source library has no queue and no worker.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import operator
 import os
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any, TypedDict
 
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from benchmarks import postgres
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -35,6 +41,8 @@ from benchmarks.work import STEPS, small_result
 
 MODULE = "benchmarks.peers.langgraph"
 DURABILITY = "sync"
+POOL = 20
+OPTIONS = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 
 
 class State(TypedDict):
@@ -121,22 +129,68 @@ class Names:
         return thread(self._count)
 
 
+@contextlib.contextmanager
+def new_database(store: str) -> Iterator[str]:
+    if store == postgres.STORE:
+        with postgres.database() as url:
+            yield url
+        return
+    with scratch() as directory:
+        yield f"sqlite:///{directory / 'lg.db'}"
+
+
+@contextlib.contextmanager
+def saver_at(url: str, connections: int = POOL) -> Iterator[Any]:
+    if url.startswith("sqlite"):
+        with SqliteSaver.from_conn_string(path_of(url)) as saver:
+            yield saver
+        return
+    with ConnectionPool(url, min_size=connections, max_size=POOL, kwargs=OPTIONS) as pool:
+        yield PostgresSaver(pool)
+
+
+@contextlib.asynccontextmanager
+async def async_saver_at(url: str) -> AsyncIterator[Any]:
+    if url.startswith("sqlite"):
+        async with AsyncSqliteSaver.from_conn_string(path_of(url)) as saver:
+            yield saver
+        return
+    pool = AsyncConnectionPool(url, min_size=POOL, max_size=POOL, open=False, kwargs=OPTIONS)
+    async with pool:
+        yield AsyncPostgresSaver(pool)
+
+
+def path_of(url: str) -> str:
+    return url.removeprefix("sqlite:///")
+
+
 def settings_of(saver: Any) -> dict[str, str]:
-    read = sqlite_settings(lambda sql: saver.conn.execute(sql).fetchone()[0])
+    if isinstance(saver, SqliteSaver):
+        read = sqlite_settings(lambda sql: saver.conn.execute(sql).fetchone()[0])
+        return read | {"durability": DURABILITY}
+    with saver.conn.connection() as connection:
+        rows = {name: connection.execute(f"SHOW {name}") for name in postgres.SETTINGS}
+        read = {name: row.fetchone()[name] for name, row in rows.items()}
     return read | {"durability": DURABILITY}
 
 
 async def async_settings_of(saver: Any) -> dict[str, str]:
     read: dict[str, Any] = {}
-    for sql in ("PRAGMA journal_mode", "PRAGMA synchronous"):
-        async with saver.conn.execute(sql) as cursor:
-            read[sql] = (await cursor.fetchone())[0]
-    return sqlite_settings(read.__getitem__) | {"durability": DURABILITY}
+    if isinstance(saver, AsyncSqliteSaver):
+        for sql in ("PRAGMA journal_mode", "PRAGMA synchronous"):
+            async with saver.conn.execute(sql) as cursor:
+                read[sql] = (await cursor.fetchone())[0]
+        return sqlite_settings(read.__getitem__) | {"durability": DURABILITY}
+    async with saver.conn.connection() as connection:
+        for name in postgres.SETTINGS:
+            row = await (await connection.execute(f"SHOW {name}")).fetchone()
+            read[name] = row[name]
+    return read | {"durability": DURABILITY}
 
 
 def w1(task: Task) -> None:
     names = Names()
-    with scratch() as directory, SqliteSaver.from_conn_string(str(directory / "lg.db")) as saver:
+    with new_database(task.store) as url, saver_at(url) as saver:
         saver.setup()
         graph = chain_graph(saver, node)
         figures = measure_sync(
@@ -149,8 +203,8 @@ def w1(task: Task) -> None:
 
 async def w1_async(task: Task) -> None:
     names = Names()
-    with scratch() as directory:
-        async with AsyncSqliteSaver.from_conn_string(str(directory / "lg.db")) as saver:
+    with new_database(task.store) as url:
+        async with async_saver_at(url) as saver:
             await saver.setup()
             graph = chain_graph(saver, async_node)
             figures = await measure(
@@ -162,7 +216,7 @@ async def w1_async(task: Task) -> None:
 
 def counted_chain(task: Task) -> None:
     names = Names()
-    with scratch() as directory, SqliteSaver.from_conn_string(str(directory / "lg.db")) as saver:
+    with new_database(task.store) as url, saver_at(url) as saver:
         saver.setup()
         graph = chain_graph(saver, node)
         counted_sync(lambda: graph.invoke(NEW, names.next(), durability=DURABILITY), task)
@@ -178,8 +232,8 @@ async def w2_async(task: Task) -> None:
         return {"got": [small_result(state["i"])["i"]]}
 
     asked = {"n": task.size.fan, "got": [], "total": 0}
-    with scratch() as directory:
-        async with AsyncSqliteSaver.from_conn_string(str(directory / "lg.db")) as saver:
+    with new_database(task.store) as url:
+        async with async_saver_at(url) as saver:
             await saver.setup()
             graph = fan_graph(saver, body)
             began = time.perf_counter()
@@ -197,56 +251,56 @@ def check_sum(ended: Any, task: Task) -> None:
 
 
 def w4(task: Task) -> None:
-    with scratch() as directory:
-        asked = (directory / "lg.db", task.size.history)
+    with new_database(task.store) as url:
+        asked = (url, task.size.history)
         resumed = float(killed_and_resumed(MODULE, asked, asked))
     figures = {"resume_ms": resumed}
     emit(Row("langgraph", task.store, "w4", "loads the state", figures, {}, speed()))
 
 
-def crash(path: str, n: str) -> None:
+def crash(url: str, n: str) -> None:
     def reach() -> None:
         say("reached")
         threading.Event().wait()
 
-    with SqliteSaver.from_conn_string(path) as saver:
+    with saver_at(url) as saver:
         saver.setup()
         graph = long_graph(saver, int(n), reach)
         graph.invoke(NEW, thread("long"), durability=DURABILITY)
 
 
-def resume(path: str, n: str) -> None:
+def resume(url: str, n: str) -> None:
     began = time.perf_counter()
 
     def reach() -> None:
         say("resumed", (time.perf_counter() - began) * 1e3)
         os._exit(0)
 
-    with SqliteSaver.from_conn_string(path) as saver:
+    with saver_at(url, connections=1) as saver:
         graph = long_graph(saver, int(n), reach)
         graph.invoke(None, thread("long"), durability=DURABILITY)
 
 
 def w5(task: Task) -> None:
     n = task.size.waiting
-    with scratch() as directory:
-        figures = waiting_figures(directory, n)
-        figures["disk_kib"] = disk_bytes(directory / "lg.db") / 1024 / n
+    with new_database(task.store) as url:
+        with saver_at(url) as saver:
+            saver.setup()
+            empty = disk_bytes(url)
+            figures = waiting_figures(saver, n)
+        figures["disk_kib"] = (disk_bytes(url) - empty) / 1024 / n
         emit(Row("langgraph", task.store, "w5", "rows only", figures, {}, speed()))
 
 
-def waiting_figures(directory: Path, n: int) -> dict[str, float]:
+def waiting_figures(saver: Any, n: int) -> dict[str, float]:
     """A thread that was interrupted is rows and nothing else: it is parked, never live."""
-    names = Names()
-    with SqliteSaver.from_conn_string(str(directory / "lg.db")) as saver:
-        saver.setup()
-        graph = waiting_graph(saver)
-        for _ in range(20):
-            graph.invoke(NEW, names.next(), durability=DURABILITY)
-        before = rss_bytes()
-        for _ in range(n):
-            graph.invoke(NEW, names.next(), durability=DURABILITY)
-        return {"parked_kib": (rss_bytes() - before) / 1024 / n}
+    names, graph = Names(), waiting_graph(saver)
+    for _ in range(20):
+        graph.invoke(NEW, names.next(), durability=DURABILITY)
+    before = rss_bytes()
+    for _ in range(n):
+        graph.invoke(NEW, names.next(), durability=DURABILITY)
+    return {"parked_kib": (rss_bytes() - before) / 1024 / n}
 
 
 if __name__ == "__main__":

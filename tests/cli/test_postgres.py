@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-import holdfast as hf
 from tests.cli import sample
 from tests.cli.conftest import Type
 
@@ -36,23 +35,6 @@ def test_the_doctor_tells_settings_and_sizes(typed: Type) -> None:
     assert person.exit_code == 0
     assert "PostgreSQL" in person.stdout
     assert "fsync=on" in person.stdout
-
-
-def test_workers_are_listed_with_what_they_say_of_themselves(typed: Type, url: str) -> None:
-    async def look() -> dict[str, object]:
-        async with sample.app.open(url, settings=hf.Settings(poll=0.05)) as client:
-            await client.start(sample.app.workflows["greet"].bind("ada"), id="w")
-            while True:
-                result = await asyncio.to_thread(typed, "workers", "--json")
-                found = [w for w in json.loads(result.stdout)["workers"] if w["state"] == "alive"]
-                if found and found[0]["app"]:
-                    return dict(found[0])
-
-    worker = asyncio.run(asyncio.wait_for(look(), 20))
-    assert worker["version"] == hf.__version__
-    assert "greet" in str(worker["workflows"])
-    assert json.loads(typed("workers", "--json").stdout) == {"workers": []}
-    assert "No worker is listening" in typed("workers", person=True).stdout
 
 
 def test_a_database_without_our_schema_is_not_made_by_a_look(

@@ -136,23 +136,23 @@ BLOCKED = [
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("seconds", "lease"), BLOCKED)
 async def test_a_step_that_blocks_the_loop_past_its_lease_loses_nothing(
-    yard: Yard, record_property: Record, seconds: float, lease: float
+    any_yard: Yard, record_property: Record, seconds: float, lease: float
 ) -> None:
     leased = {"lease": lease, "renew": lease / 4, "poll": 0.05, "runs": 20}
-    async with app.open(yard.url, worker=False) as client:
+    async with app.open(any_yard.url, worker=False) as client:
         run = await client.start(blocking.bind(seconds), id="blocks")
         others = [await client.start(order.bind(n), id=f"order-{n}") for n in range(20)]
-        with yard.worker(**leased), yard.worker(**leased):
+        with any_yard.worker(**leased), any_yard.worker(**leased):
             pid = await run.result()
             assert [await each.result() for each in others] == [
                 result_of_order(n) for n in range(20)
             ]
         row = await run.describe()
-    assert [line.pid for line in yard.lines() if line.run == "blocks"] == [pid], "executed once"
+    assert [line.pid for line in any_yard.lines() if line.run == "blocks"] == [pid], "executed once"
     assert row.epoch == 1, "nobody took it over"
     told = f"{seconds:g} s with a lease of {lease:g} s, executed once, not taken over"
     record_property("e2e", f"blocked loop: {told}")
-    await yard.dump()
+    await any_yard.dump()
 
 
 # --- kill -9 while a file is migrated

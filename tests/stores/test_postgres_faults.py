@@ -17,6 +17,8 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
 from holdfast.testing.postgres import VARIABLE, PostgresServer
+from tests.engine.places import until, worker_of
+from tests.stores.proxy import proxied
 
 WRITER = "application_name = 'holdfast writes' AND datname = current_database()"
 
@@ -82,6 +84,24 @@ async def test_a_start_repeated_after_a_lost_reply_is_one_run(postgres_store):
             except OutcomeUnknown:
                 continue
         assert again == first
+        assert await harness.kinds("r") == ["run.started"]
+
+
+async def test_a_swallowed_reply_is_told_in_time_and_the_repeat_finds_the_run(
+    postgres_store, monkeypatch
+):
+    """E6: the server has committed, and its answer never comes."""
+    monkeypatch.setattr("holdfast.stores.postgres.connection.PATIENCE_SECONDS", 1.0)
+    async with proxied(postgres_store) as proxy, opened(proxy.url) as harness:
+        await harness.start("before")
+        proxy.swallows = True
+        start = harness.starting("r")
+        with pytest.raises(OutcomeUnknown):
+            await asyncio.wait_for(harness.send(start), 10)
+        async with opened(postgres_store) as other:
+            assert (await other.row("r")).seq == 1, "it did happen"
+        proxy.swallows = False
+        assert (await harness.send(start)).id == "r"
         assert await harness.kinds("r") == ["run.started"]
 
 
@@ -194,6 +214,44 @@ async def test_an_outage_is_survived(server):
             async with asyncio.timeout(30):
                 assert [await run.result() for run in runs] == [n + 1 for n in range(20)]
             assert await client.start(flow.bind(5), id="r5") is not None
+
+
+async def test_a_deaf_link_is_a_state_that_heals(postgres_store, monkeypatch):
+    """Nothing is answered for a while: the worker says that it is degraded, and then goes on."""
+    for name in ("PATIENCE_SECONDS", "CONNECT_SECONDS"):
+        monkeypatch.setattr(f"holdfast.stores.postgres.connection.{name}", 1.0)
+    app = hf.App("deaf")
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @app.step
+    async def slow(n: int) -> int:
+        began.set()
+        await release.wait()
+        return n
+
+    @app.workflow
+    async def flow(n: int) -> int:
+        return await slow(n) + await slow(1)
+
+    quick = hf.Settings(poll=0.05)
+    async with (
+        proxied(postgres_store) as proxy,
+        app.open(proxy.url, settings=quick) as client,
+    ):
+        runs = [await client.start(flow.bind(n), id=f"r{n}") for n in range(10)]
+        await began.wait()
+        health = worker_of(client).health
+        proxy.swallows = True
+        release.set()
+        await until(lambda: health.is_degraded)
+        proxy.swallows = False
+        async with asyncio.timeout(30):
+            assert [await run.result() for run in runs] == [n + 1 for n in range(10)]
+        await until(lambda: not health.is_degraded)
+    async with opened(postgres_store) as harness:
+        for n in range(10):
+            kinds = [kind for kind in await harness.kinds(f"r{n}") if kind != "step.started"]
+            assert kinds == ["run.started", *["step.completed"] * 2, "run.completed"]
 
 
 async def test_a_dead_server_is_told_from_a_write_in_doubt(server):

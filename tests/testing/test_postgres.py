@@ -108,19 +108,20 @@ def test_the_environment_names_another_server(monkeypatch, postgres):
     assert postgres.execute("SELECT 1") == "1"
 
 
-def test_programs_below_a_closed_folder_are_copied(tmp_path):
+def test_a_server_starts_from_a_folder_that_is_closed_to_others(monkeypatch, tmp_path):
+    monkeypatch.delenv(VARIABLE, raising=False)
     found = Programs.find().folder
     package = tmp_path / "closed" / found.parents[1].name
     shutil.copytree(found.parent, package / found.parent.name, symlinks=True)
     libraries = package.with_name(f"{package.name}.libs")
     libraries.symlink_to(found.parents[2] / libraries.name)
     package.parent.chmod(0o700)
-    folder = new_folder()
-    try:
-        moved = Programs(package / found.parent.name / "bin").reachable(folder)
-        assert "PostgreSQL" in moved.run("initdb", "--version")
-    finally:
-        shutil.rmtree(folder)
+    closed = Programs(package / found.parent.name / "bin")
+    monkeypatch.setattr(Programs, "find", lambda version=18: closed)
+    with PostgresServer.start() as server:
+        server.restart("immediate")
+        folder = Path(server.execute("SHOW data_directory")).parent
+    assert not folder.exists()
 
 
 def test_a_missing_wheel_is_named(monkeypatch, tmp_path):

@@ -103,7 +103,8 @@ class PostgresServer:
         if self._folder is None:
             raise StoreUnavailable(f"The server that {VARIABLE} names is not ours to restart.")
         place = ("-D", self._folder / "data", "-l", self._folder / "log")
-        self._programs.reachable(self._folder).run("pg_ctl", *place, "-m", mode, "-w", "restart")
+        programs = self._programs.reachable(self._folder)
+        programs.serve("pg_ctl", *place, "-m", mode, "-w", "restart")
 
     def execute(self, *statements: str, url: str = "") -> str:
         """Return what `psql` prints: each statement is a transaction of its own."""
@@ -136,7 +137,7 @@ class PostgresServer:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The programs of one version of PostgreSQL, run by a user who is not root."""
+    """The programs of one version of PostgreSQL."""
 
     folder: Path
 
@@ -157,7 +158,8 @@ class Programs:
 
     def reachable(self, folder: Path) -> Programs:
         """Return what an unprivileged user can run: copies in `folder` if a parent is closed."""
-        if _user() is None or all(parent.stat().st_mode & 1 for parent in self.folder.parents):
+        user = _user()
+        if user is None or all(parent.stat().st_mode & 1 for parent in self.folder.parents):
             return self
         whole, package = self.folder.parent, self.folder.parents[1]
         copy = folder / package.name / whole.name
@@ -165,14 +167,26 @@ class Programs:
             libraries = f"{package.name}.libs"
             shutil.copytree(whole, copy, symlinks=True)
             shutil.copytree(package.with_name(libraries), folder / libraries)
+            for made in folder.rglob("*/"):  # or its keeper could not empty them
+                shutil.chown(made, user)
         return Programs(copy / "bin")
 
-    def run(self, name: str, *words: object) -> str:
+    def serve(self, name: str, *words: object) -> str:
+        """Run a program of the server's, which refuses to be root."""
+        return self.run(name, *words, user=_user(), groups=_groups())
+
+    def run(
+        self,
+        name: str,
+        *words: object,
+        user: str | None = None,
+        groups: list[str] | None = None,
+    ) -> str:
         """Return what a program prints; raise `StoreUnavailable` with it if the program fails."""
         ended = subprocess.run(  # noqa: S603 - the wheel's own programs
             [self.path(name), *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False, cwd="/",
-            user=_user(), extra_groups=_groups(),
+            user=user, extra_groups=groups,
         )  # fmt: skip
         if ended.returncode != 0:
             told = ended.stdout.strip()[-2000:]
@@ -203,13 +217,13 @@ def _begin(folder: Path, found: Programs, durability: Sequence[str]) -> str:
     """Make a cluster in `folder`, start it, and return its address."""
     programs, data, log = found.reachable(folder), folder / "data", folder / "log"
     cluster = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-    programs.run("initdb", "-D", data, *cluster)
+    programs.serve("initdb", "-D", data, *cluster)
     for left in reversed(range(TRIES)):
         port = _free_port()
         options = (f"port={port}", *durability, *_everywhere(folder))
         start = " ".join(f"-c {option}" for option in options)
         try:
-            programs.run("pg_ctl", "-D", data, "-l", log, "-o", start, "-w", "start")
+            programs.serve("pg_ctl", "-D", data, "-l", log, "-o", start, "-w", "start")
             return f"postgresql://postgres@127.0.0.1:{port}/postgres"
         except StoreUnavailable as error:
             if not left or "could not bind" not in log.read_text():

@@ -42,12 +42,11 @@ async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
     if not await ask(SQL.import_run, **row):
         return Outcome(False, await read_run(ask, run.ns, run.id))
     here = {"ns": run.ns, "run": run.id}
-    for event in events:
-        await ask(SQL.import_event, **here, **event._asdict())
-    for message in inbox:
-        await ask(SQL.add_message, **here, **message._asdict())
-    for name, kind, word, number in tag_rows(labels):
-        await ask(SQL.add_tag, **here, name=name, kind=kind, word=word, number=number)
+    await ask.many(SQL.import_event, [here | event._asdict() for event in events])
+    await ask.many(SQL.add_message, [here | message._asdict() for message in inbox])
+    names = ("name", "kind", "word", "number")
+    rows = [here | dict(zip(names, row, strict=True)) for row in tag_rows(labels)]
+    await ask.many(SQL.add_tag, rows)
     return Outcome(True, run)
 
 

@@ -7,7 +7,7 @@ import logging
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
-from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.connection import Line, Target
 from holdfast.stores.postgres.failures import told
 from holdfast.stores.postgres.statements import migrations, queries
 
@@ -18,7 +18,7 @@ OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
 
 
-async def check(line: Line, *, is_pooled: bool) -> None:
+async def check(line: Line, target: Target) -> None:
     """Refuse a server that would lose what it acknowledged, and one we do not know."""
     [row] = await line.fetch(SQL.server)
     version, recovers, encoding, fsync, commit, pages, idle, _ = row
@@ -40,7 +40,8 @@ async def check(line: Line, *, is_pooled: bool) -> None:
             f"PostgreSQL runs with fsync={fsync} and synchronous_commit={commit}, and would lose "
             f"what it has acknowledged. Set both to on."
         )
-    _warn(version, pages, idle, is_pooled=is_pooled)
+    # Known only now that there is a connection.
+    _warn(version, pages, idle, is_pooled=target.is_pooled)
 
 
 def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:

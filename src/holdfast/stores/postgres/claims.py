@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.model.events import Event
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Claimed
+from holdfast.stores import processes
 from holdfast.stores.postgres.connection import Row
 from holdfast.stores.postgres.statements import queries
 
@@ -32,20 +34,29 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
         "limit": claim.limit,
         "strikes": min(claim.strikes, MOST),
         "lease": claim.lease,
+        "address": processes.this(),
         "info": claim.info,
     }
 
 
 def seen(row: Row, taken: Claimed) -> Claimed:
     """Add what a look saw to what was taken."""
-    _, _, next_wake_at, held, mail, dead, unregistered = row
+    _, _, next_wake_at, held, mail, expired, unregistered, living = row
     return taken._replace(
         mail=tuple(mail or ()),
         held=frozenset(held or ()),
-        dead=tuple((worker, False) for worker in dead or ()),
+        dead=(*((worker, False) for worker in expired or ()), *_ended(living or ())),
         unregistered=tuple(sorted(unregistered or ())),
         next_wake_at=next_wake_at,
     )
+
+
+def _ended(living: Iterable[str]) -> Iterable[tuple[str, bool]]:
+    """Yield those whose lease is not over, but whose process, one of this machine's, is."""
+    for holder in living:
+        worker, _, address = holder.partition(" ")
+        if processes.has_ended(address):
+            yield worker, True
 
 
 def taken(rows: list[Row]) -> Claimed:

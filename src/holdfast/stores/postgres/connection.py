@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -58,6 +58,10 @@ that were empty a minute ago."""
 
 BY_KEY: Mapping[str, str] = {**BY_INDEX, "plan_cache_mode": "force_generic_plan"}
 """For statements over arrays of keys: planned once, not again for every length."""
+
+BY_ORDER: Mapping[str, str] = {**BY_KEY, "enable_bitmapscan": "off", "enable_sort": "off"}
+"""For statements that take the first of a queue: they walk the index in its order and stop, and
+never collect the whole queue to sort it. Planning them takes longer than carrying them out."""
 
 
 class Target:
@@ -198,6 +202,11 @@ class Ask:
         self._line.statements += 1
         rows: Any = await self._connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
+
+    async def many(self, asked: Statement, rows: Iterable[Mapping[str, object]]) -> None:
+        """Carry out one statement for each of the rows, in few round trips."""
+        self._line.statements += 1
+        await self._connection.executemany(asked.text, [asked.bound(row) for row in rows])
 
     async def script(self, text: str) -> None:
         """Carry out several statements that bind nothing."""

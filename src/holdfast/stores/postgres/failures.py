@@ -7,6 +7,8 @@ the answer says nothing: the commit may have happened.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Generator
 from typing import TypeVar
 
 import asyncpg
@@ -53,6 +55,17 @@ def of_a_read(error: Exception) -> Exception:
     if isinstance(error, (asyncpg.PostgresError, *LOST)):
         return caused(StoreUnavailable(f"The read failed: {told(error)}. Try again."), error)
     return error
+
+
+@contextlib.contextmanager
+def reading() -> Generator[None]:
+    """Have what fails in the block raise errors of ours."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        raise of_a_read(error) from error
 
 
 def of_a_write(error: Exception) -> Exception:

@@ -1,20 +1,67 @@
-"""What operators ask: who works on a database, what its settings are, what takes up its room."""
+"""What operators ask: what a database holds, who works on it, what takes up its room."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from holdfast.errors import StoreUnavailable
+from holdfast.model.definitions import Definition
+from holdfast.model.dump import Dump, RunKey
 from holdfast.model.workers import WorkerRow
+from holdfast.stores.postgres import doctor
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line, Target
+from holdfast.stores.postgres.failures import reading
+from holdfast.stores.postgres.rounds import CLOSED_LIST
 from holdfast.stores.postgres.statements import migrations, queries
 
 SQL = queries()
 
 
-async def workers(line: Line) -> list[WorkerRow]:
-    """Return the workers that have a lease, or a session that listens."""
+class Inspection:
+    """The half of the store that operators see."""
+
+    _target: Target
+    _searches: Line
+
+    def now(self) -> int:
+        """Return the database's clock."""
+        raise NotImplementedError
+
+    def test_time(self) -> int | None:
+        """Return the time of a test, or None for the database's own."""
+        raise NotImplementedError
+
+    async def dump(self) -> Dump:
+        """Return everything the schema holds, superseded events too, as of one moment."""
+        with reading():
+            async with self._searches.transaction(reads=True) as ask:
+                return await doctor.dump(ask, self.now())
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        with reading():
+            rows = await self._searches.fetch(SQL.buckets, now=self.test_time(), closed=CLOSED_LIST)
+        return {(ns, run): tuple(names.split()) for ns, run, names in rows}
+
+    async def workers(self) -> list[WorkerRow]:
+        """Return the workers that have a lease or listen for work."""
+        with reading():
+            return await _workers(self._searches)
+
+    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
+        """Return the known definitions of a workflow, the one seen last at the end."""
+        with reading():
+            rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
+        return tuple(map(Definition._make, rows))
+
+    async def facts(self) -> dict[str, Any]:
+        """Return where the data is, its schema, its settings and its sizes."""
+        with reading():
+            return await _facts(self._target)
+
+
+async def _workers(line: Line) -> list[WorkerRow]:
     rows = {row["id"]: row for row in await line.fetch(SQL.list_workers)}
     begin = len(LISTENER)
     listening = {
@@ -27,8 +74,7 @@ async def workers(line: Line) -> list[WorkerRow]:
     return found
 
 
-async def facts(target: Target) -> dict[str, Any]:
-    """Return the facts about a database, changing nothing."""
+async def _facts(target: Target) -> dict[str, Any]:
     line = Line(target)
     try:
         [row] = await line.fetch(SQL.server)

@@ -18,6 +18,7 @@ from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.writes import Advance, Annotate, Create, Outcome, Put, Renew, Write
+from holdfast.stores import processes
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 
 SQL = queries()
@@ -211,7 +212,8 @@ def _said(parts: Parts, n: int, said: Annotations) -> None:
 
 
 def _renew(parts: Parts, n: int, write: Renew) -> None:
-    _row(parts, "renew", n, write.worker, write.lease, write.address, write.info)
+    address = write.address or processes.this()
+    _row(parts, "renew", n, write.worker, write.lease, address, write.info)
 
 
 _ADD: Mapping[type[Any], Callable[[Parts, int, Any], None]] = {

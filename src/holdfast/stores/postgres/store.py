@@ -14,30 +14,27 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
-from holdfast.model.definitions import Definition
-from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
-from holdfast.stores.postgres import checks, claims, doctor, inspection, reader
+from holdfast.stores.postgres import checks, claims, reader
 from holdfast.stores.postgres.alone import reap
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
-from holdfast.stores.postgres.connection import BY_INDEX, BY_KEY, Line, Target
-from holdfast.stores.postgres.failures import Conflict, of_a_read, of_a_write
+from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
+from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
-from holdfast.stores.postgres.rounds import CLOSED_LIST
+from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.statements import queries
 from holdfast.stores.postgres.writer import Writer
 
 SQL = queries()
 
 
-class PostgresStore:
+class PostgresStore(Inspection):
     """Keeps runs in a PostgreSQL database, in the schema `holdfast`.
 
     `clock` is for tests: time is then what it says, instead of what the database's clock says.
@@ -47,7 +44,7 @@ class PostgresStore:
     def __init__(
         self, url: str | Target, *, clock: Callable[[], int] | None = None, rings: bool = True
     ) -> None:
-        self._target = Target(url) if isinstance(url, str) else url
+        self._target: Target = Target(url) if isinstance(url, str) else url
         self._given, self._rings = clock, rings
         self._database = DatabaseClock()
         self._latest = 0
@@ -62,16 +59,16 @@ class PostgresStore:
         self._home = asyncio.get_running_loop()
         target = self._target
         self._writes = Line(target, {**BY_KEY, "application_name": "holdfast writes"})
-        self._claims = Line(target, {**BY_INDEX, "application_name": "holdfast claims"})
+        self._claims = Line(target, {**BY_ORDER, "application_name": "holdfast claims"})
         self._reads = Line(target, {**BY_KEY, "application_name": "holdfast reads"})
         self._searches = Line(target, {"application_name": "holdfast searches"})
         self._bells = Line(target, {"application_name": "holdfast bells"})
-        self._heartbeat = Heartbeat(target, self._test_time)
+        self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
-        self._writer = Writer(self._writes, self._test_time, self._tell)
+        self._writer = Writer(self._writes, self.test_time, self._tell)
         try:
-            with _reading():
-                await checks.check(self._writes, is_pooled=target.is_pooled)
+            with reading():
+                await checks.check(self._writes, target)
                 await checks.migrate(self._writes)
                 await self._ask_the_time()
         except BaseException:
@@ -108,13 +105,13 @@ class PostgresStore:
         self._latest = max(self._latest, (self._given or self._database)())
         return self._latest
 
-    def _test_time(self) -> int | None:
+    def test_time(self) -> int | None:
         """Return the time a statement is to use, or None for the database's own."""
         return None if self._given is None else self.now()
 
     async def _ask_the_time(self) -> None:
         sent = self._database.ticked()
-        [[told]] = await self._claims.fetch(SQL.clock)
+        [[told]] = await self._writes.fetch(SQL.clock)
         self._database.learn(told, sent)
 
     def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
@@ -125,7 +122,7 @@ class PostgresStore:
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
-        now = self._test_time()
+        now = self.test_time()
         if not (claim.eager or claim.reaps):
             row = await self._look(claim, now)
             if not row["claimable"] or claim.limit <= 0:
@@ -143,7 +140,7 @@ class PostgresStore:
 
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
-        with _reading():
+        with reading():
             [row] = await self._claims.fetch(SQL.look, **claims.looking(claim, now))
         if now is None:
             self._database.learn(row["now"], sent)
@@ -156,61 +153,31 @@ class PostgresStore:
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
-        with _reading():
+        with reading():
             return await reader.load(self._reads, ns, run, after)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
         asked, binds = statement_of(filter, page)
-        with _reading():
+        with reading():
             rows = await self._searches.fetch(asked, **binds)
         return list(map(Run._make, rows))[: page.limit]
 
     async def labels(self, ns: str, runs: Sequence[str]) -> Mapping[str, Labels]:
         """Return the tags and attributes of those runs that have some."""
-        with _reading():
+        with reading():
             return await reader.labels(self._reads, ns, runs)
 
     async def export(self, ns: str, run: str) -> Export | None:
         """Return everything of a run, superseded events too, as of one moment."""
-        with _reading():
+        with reading():
             async with self._searches.transaction(reads=True) as ask:
                 return await reader.export(ask, ns, run)
 
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log, oldest first."""
-        with _reading():
+        with reading():
             return await reader.lines(self._searches, wanted)
-
-    async def dump(self) -> Dump:
-        """Return everything the schema holds, superseded events too, as of one moment."""
-        with _reading():
-            async with self._searches.transaction(reads=True) as ask:
-                return await doctor.dump(ask, self.now())
-
-    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
-        """Return the bucket of every run; a run that is in none, or in two, is lost."""
-        with _reading():
-            rows = await self._searches.fetch(
-                SQL.buckets, now=self._test_time(), closed=CLOSED_LIST
-            )
-        return {(ns, run): tuple(names.split()) for ns, run, names in rows}
-
-    async def workers(self) -> list[WorkerRow]:
-        """Return the workers that have a lease or listen for work."""
-        with _reading():
-            return await inspection.workers(self._searches)
-
-    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
-        """Return the known definitions of a workflow, the one seen last at the end."""
-        with _reading():
-            rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
-        return tuple(map(Definition._make, rows))
-
-    async def facts(self) -> dict[str, Any]:
-        """Return where the data is, its schema, its settings and its sizes."""
-        with _reading():
-            return await inspection.facts(self._target)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
@@ -241,16 +208,6 @@ class PostgresStore:
             hear(heard)
         if self._rings:
             self._ringer.ring(heard)
-
-
-@contextlib.contextmanager
-def _reading() -> Generator[None]:
-    try:
-        yield
-    except StoreError:
-        raise
-    except Exception as error:
-        raise of_a_read(error) from error
 
 
 @contextlib.contextmanager

@@ -147,7 +147,7 @@ class Writer:
                 inbox_seq, cancel, _ = rows[0]
                 return [Outcome(True, None, inbox_seq, cancel)]
             # Refused, without a word why: once more, in the way that tells.
-        elif round_.is_quick:
+        elif round_.is_quick and len(round_.writes) > 1:
             try:
                 return round_.outcomes(await self._line.run(*round_.question(now, quick=True)))
             except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError) as error:

@@ -1,4 +1,4 @@
-"""What operators ask: who works on a file, what its settings are.
+"""What operators ask: what a file holds, who works on it, what its settings are.
 
 Leases are known by rows, life by the files that workers hold locked.
 """
@@ -6,19 +6,59 @@ Leases are known by rows, life by the files that workers hold locked.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.errors import StoreUnavailable
 from holdfast.model.definitions import Definition
+from holdfast.model.dump import Dump, RunKey
 from holdfast.model.workers import WorkerRow
+from holdfast.stores.sqlite import doctor
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.statements import migrations, queries
 
+T = TypeVar("T")
 SQL = queries()
 SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
+
+
+class Inspection:
+    """The half of the store that operators see."""
+
+    path: Path
+
+    def now(self) -> int:
+        """Return the store's clock."""
+        raise NotImplementedError
+
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def dump(self) -> Dump:
+        """Return everything the file holds, superseded events too, as of one moment."""
+        return await self._search(lambda reads: doctor.dump(reads, self.now()))
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        return await self._search(lambda reads: doctor.buckets(reads, self.now()))
+
+    async def workers(self) -> list[WorkerRow]:
+        """Return the workers that have a lease or listen for work."""
+        return await self._look(lambda reads: workers(reads, self.path))
+
+    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
+        """Return the known definitions of a workflow, the one seen last at the end."""
+        return await self._look(lambda reads: definitions(reads, ns, workflow))
+
+    async def facts(self) -> dict[str, Any]:
+        """Return where the file is, its schema and its settings."""
+        return facts(self.path)
 
 
 def workers(connection: sqlite3.Connection, path: Path) -> list[WorkerRow]:

@@ -17,12 +17,9 @@ from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
-from holdfast.model.definitions import Definition
-from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import (
     Claim,
     Claimed,
@@ -36,9 +33,10 @@ from holdfast.model.writes import (
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
-from holdfast.stores.sqlite import doctor, inspection, reader, said
+from holdfast.stores.sqlite import reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
+from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
@@ -48,7 +46,7 @@ T = TypeVar("T")
 SQL = queries()
 
 
-class SqliteStore:
+class SqliteStore(Inspection):
     """Keeps runs in an SQLite file.
 
     With `threaded=False` everything happens in the caller's thread and no bell is hung, so that a
@@ -58,7 +56,7 @@ class SqliteStore:
     def __init__(
         self, path: str | Path, *, clock: Callable[[], int] | None = None, threaded: bool = True
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._clock, self._threaded = clock or SteadyClock(), threaded
         self._latest = 0
         self._hearers: list[Hear] = []
@@ -146,26 +144,6 @@ class SqliteStore:
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log, oldest first."""
         return await self._search(lambda reads: said.lines(reads, wanted))
-
-    async def dump(self) -> Dump:
-        """Return everything the file holds, superseded events too, as of one moment."""
-        return await self._search(lambda reads: doctor.dump(reads, self.now()))
-
-    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
-        """Return the bucket of every run; a run that is in none, or in two, is lost."""
-        return await self._search(lambda reads: doctor.buckets(reads, self.now()))
-
-    async def workers(self) -> list[WorkerRow]:
-        """Return the workers that have a lease or listen for work."""
-        return await self._look(lambda reads: inspection.workers(reads, self.path))
-
-    async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
-        """Return the known definitions of a workflow, the one seen last at the end."""
-        return await self._look(lambda reads: inspection.definitions(reads, ns, workflow))
-
-    async def facts(self) -> dict[str, Any]:
-        """Return where the file is, its schema and its settings."""
-        return inspection.facts(self.path)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""

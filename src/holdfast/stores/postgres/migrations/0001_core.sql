@@ -38,6 +38,9 @@ CREATE TABLE holdfast.runs (
 );
 
 CREATE INDEX runs_claim ON holdfast.runs (ns, wake_at, id) WHERE wake_at IS NOT NULL;
+-- The few that crashed their workers are found without reading past all the others.
+CREATE INDEX runs_suspect ON holdfast.runs (ns, wake_at, id)
+    WHERE strikes >= 2 AND wake_at IS NOT NULL;
 CREATE INDEX runs_owner ON holdfast.runs (owner) WHERE owner IS NOT NULL;
 -- The namespace as an expression: else a plan made while the table was small could look a run up
 -- here, by its namespace alone, and be kept when the table is large.

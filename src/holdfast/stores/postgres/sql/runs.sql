@@ -103,10 +103,12 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 )
 , renewed AS (
     INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
-    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8), '', :info
+    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8),
+        :address, :info
     WHERE EXISTS (SELECT 1 FROM chosen)
     ON CONFLICT (id) DO UPDATE
     SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
         info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
 )
 , taken AS (
@@ -150,6 +152,11 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     SELECT (SELECT min(owner) FROM holdfast.runs WHERE owner > owners.id) FROM owners
     WHERE owners.id IS NOT NULL
 )
+-- Apart, or a plan could go through all runs for the sake of their order.
+, mine AS MATERIALIZED (
+    SELECT id, inbox_seq > inbox_read AS has_mail FROM holdfast.runs
+    WHERE owner = :worker AND ns = :ns
+)
 SELECT
     (SELECT now FROM clock) AS now,
     EXISTS (
@@ -169,11 +176,8 @@ SELECT
         ORDER BY wake_at
         LIMIT 1
     ) AS next_wake_at,
-    (SELECT array_agg(id) FROM holdfast.runs WHERE owner = :worker AND ns = :ns) AS held,
-    (
-        SELECT array_agg(id ORDER BY id) FROM holdfast.runs
-        WHERE owner = :worker AND ns = :ns AND inbox_seq > inbox_read
-    ) AS mail,
+    (SELECT array_agg(id) FROM mine) AS held,
+    (SELECT array_agg(id ORDER BY id) FROM mine WHERE has_mail) AS mail,
     (
         -- A worker that holds nothing does not renew: only holders are missed.
         SELECT array_agg(owners.id ORDER BY owners.id)
@@ -191,7 +195,12 @@ SELECT
         ) due
         WHERE workflow <> ALL (:workflows::text[])
             AND workflow || '/' || version <> ALL (:workflows::text[])
-    ) AS unregistered
+    ) AS unregistered,
+    (
+        SELECT array_agg(owners.id || ' ' || w.address)
+        FROM owners JOIN holdfast.workers w ON w.id = owners.id
+        WHERE owners.id <> :worker AND w.lease_until > (SELECT now FROM clock) AND w.address <> ''
+    ) AS living
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
