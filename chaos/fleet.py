@@ -112,7 +112,12 @@ class Fleet:
     def __init__(self, urls: Sequence[str], journal: Path, log: Path, lease: float) -> None:
         command = (sys.executable, "-m", "chaos.host")
         self.hosts = [
-            Host(chr(ord("a") + n), (*command, url, str(journal), str(lease)), log)
+            # Every other one on a machine of its own.
+            Host(
+                chr(ord("a") + n),
+                (*command, url, str(journal), str(lease), *(["apart"] if n % 2 == 0 else [])),
+                log,
+            )
             for n, url in enumerate(urls)
         ]
         self._living: list[asyncio.Task[None]] = []

@@ -1,4 +1,8 @@
-"""One worker process: `python -m chaos.host URL JOURNAL LEASE`. It leaves on SIGTERM."""
+"""One worker process: `python -m chaos.host URL JOURNAL LEASE [apart]`. It leaves on SIGTERM.
+
+With `apart` it is as if on a machine of its own: nobody sees that it has ended, and only its lease
+tells. So it is with hosts of PostgreSQL; on SQLite all are on one machine.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
 import holdfast as hf
 from chaos import journal
 from holdfast.client import new_id
 from holdfast.compose import store_of
 from holdfast.hosts.worker import Worker
+from holdfast.stores import processes
 
 READY = "ready"
 LOOK = 0.05
@@ -70,8 +76,10 @@ def told(worker: Worker, known: int) -> int:
     return worker.refusals
 
 
-def main(url: str, path: str, lease: str) -> None:
+def main(url: str, path: str, lease: str, apart: str = "") -> None:
     os.environ[journal.VARIABLE] = path
+    if apart:
+        processes.PROC = Path("/nowhere")
     logging.basicConfig(format=f"%(asctime)s {os.getpid()} %(name)s %(message)s")
     asyncio.run(serve(url, settings(float(lease))))
 

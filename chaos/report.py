@@ -108,6 +108,8 @@ def page(findings: Sequence[Finding], *, date: str, commit: str, machine: str) -
 
 
 def _fault(found: Finding, kind: str) -> str:
+    if kind not in found.faults and kind not in found.absent:
+        return "-"
     times = found.faults[kind]
     seconds = [stop.seconds for stop in found.stops if stop.kind == kind]
     if not seconds:
