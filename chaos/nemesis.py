@@ -28,6 +28,8 @@ PURPOSES = ("writes", "claims", "reads", "heartbeat", "worker", "")
 """Whose sessions are ended: those for one purpose, of all hosts; or all of them."""
 SWALLOWED = ("writes", "writes", "claims", "heartbeat")
 SWALLOW_WITHIN = 3.0
+FREEZES = ((0.8, 1.2), (1.2, 2.0))
+"""How many leases a freeze lasts: until just when others take over, or well after that."""
 FROZEN_WRITING = 0.2
 """How often a host may be frozen while it writes to a SQLite file."""
 ZOMBIE = 1.0
@@ -142,7 +144,7 @@ class Nemesis:
         try:
             async with self._beside_writes():
                 host.freeze()
-            await asyncio.sleep(self._lease * self._chance.uniform(1.3, 2.0))
+            await asyncio.sleep(self._lease * self._chance.uniform(*self._chance.choice(FREEZES)))
             woken = _now()
             host.thaw(pid)
             # A zombie needs a moment to do what it must not.
