@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -55,8 +55,9 @@ class Nemesis:
     def kinds(self) -> Mapping[str, Break]:
         """What can be broken here."""
         hosts: dict[str, Break] = {
-            "SIGKILL": self._kill, "SIGSTOP": self._freeze, "SIGTERM": self._leave,
-            "SIGKILL of all": self._kill_all,
+            "SIGKILL": self._kill, "SIGKILL of all": self._kill_all,
+            "SIGSTOP": self._freeze, "SIGSTOP of all": self._freeze_all,
+            "SIGTERM": self._leave, "SIGTERM of all": self._leave_all,
         }  # fmt: skip
         wires: dict[str, Break] = {
             "delay": self._delay, "cut": self._cut, "black hole": self._black_hole,
@@ -85,7 +86,7 @@ class Nemesis:
     @property
     def counted(self) -> Counter[str]:
         """How often each kind came."""
-        return Counter(fault.kind for fault in self.faults)
+        return Counter(kind for kind, _ in {(fault.kind, fault.at) for fault in self.faults})
 
     async def _victim(self) -> Host | None:
         """Choose a host that is at work; None if there is none for a while."""
@@ -103,9 +104,9 @@ class Nemesis:
                 return found
             await asyncio.sleep(0.02)
 
-    def _note(self, kind: str, *hosts: Host) -> Fault:
+    def _note(self, kind: str, *hosts: Host, at: int = 0) -> Fault:
         pids = tuple(host.pid for host in hosts if host.is_ready.is_set())
-        fault = Fault(kind, _now(), pids)
+        fault = Fault(kind, at or _now(), pids)
         self.faults.append(fault)
         return fault
 
@@ -134,13 +135,21 @@ class Nemesis:
 
     async def _freeze(self) -> None:
         if (host := await self._victim()) is not None:
-            self._while(self._frozen(host))
-            await asyncio.sleep(0)  # it begins now
+            self._frozen_for_a_while("SIGSTOP", [host])
 
-    async def _frozen(self, host: Host) -> None:
+    async def _freeze_all(self) -> None:
+        """Stop all; whoever goes on first finds that the leases of the others are over."""
+        self._frozen_for_a_while("SIGSTOP of all", await self._at_work(len(self._fleet.hosts)))
+
+    def _frozen_for_a_while(self, kind: str, hosts: Sequence[Host]) -> None:
+        at = _now()
+        for host in hosts:
+            self._busy.add(host.name)
+            self._while(self._frozen(host, self._note(kind, host, at=at)))
+
+    async def _frozen(self, host: Host, fault: Fault) -> None:
         """Stop a host past its lease, then let it go on with what it has in hand."""
-        fault, pid = self._note("SIGSTOP", host), host.pid
-        self._busy.add(host.name)
+        pid = host.pid
         try:
             async with self._beside_writes():
                 host.freeze()
@@ -173,11 +182,19 @@ class Nemesis:
     async def _leave(self) -> None:
         if (host := await self._victim()) is not None:
             self._note("SIGTERM", host)
-            self._while(self._left(host))
-            await asyncio.sleep(0)
+            self._leaving(host)
+
+    async def _leave_all(self) -> None:
+        if hosts := await self._at_work(len(self._fleet.hosts)):
+            self._note("SIGTERM of all", *hosts)
+        for host in hosts:
+            self._leaving(host)
+
+    def _leaving(self, host: Host) -> None:
+        self._busy.add(host.name)
+        self._while(self._left(host))
 
     async def _left(self, host: Host) -> None:
-        self._busy.add(host.name)
         try:
             await host.leave()
         finally:

@@ -160,7 +160,7 @@ def taken_from_frozen(evidence: Evidence) -> int:
     """Return how many steps were in flight on a frozen host that woke up, and done by others."""
     total, lines = 0, _lines(evidence)
     for fault in evidence.faults:
-        if fault.kind != FREEZE or not fault.until:
+        if not fault.kind.startswith(FREEZE) or not fault.until:
             continue
         for each in lines.values():
             mine = [line for line in each if line.pid in fault.pids and line.at <= fault.at]
