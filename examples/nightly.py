@@ -22,7 +22,7 @@ JOURNAL = Path("nightly.txt")  # what really ran, written down outside of Holdfa
 def extract(file: int) -> list[int]:
     with JOURNAL.open("a") as journal:
         journal.write(f"{file}\n")
-    if "--crash" in sys.argv and len(JOURNAL.read_text().split()) == FILES // 2:
+    if "--crash" in sys.argv and len(JOURNAL.read_text().split()) >= FILES // 2:
         os.kill(os.getpid(), signal.SIGKILL)  # no clean-up, no good-bye
     return [file, file * file]
 
