@@ -43,6 +43,8 @@ def statement_of(filter: Filter, page: Page) -> tuple[Statement, Binds]:
         return statement(
             "".join((head, "AND ", "\nAND ".join(conditions), "\n", order, tail))
         ), binds
+    if filter == Filter(filter.ns, statuses=("blocked",)):
+        return SQL.find_blocked_runs, binds
     by_id = filter.ids and not filter.workflow and not filter.id_prefix and page.before_at is None
     return (SQL.find_runs_by_id if by_id else SQL.find_runs), binds
 

@@ -228,6 +228,14 @@ WHERE ns || '' = :ns
 ORDER BY created_at DESC, id DESC
 LIMIT :limit
 
+-- name: find_blocked_runs
+-- As find_runs, for what workers look for every minute: by an index that holds no other runs.
+SELECT * FROM holdfast.runs
+WHERE ns = :ns AND status = 'blocked'
+    AND (:before_at::int8 IS NULL OR (created_at, id) < (:before_at::int8, :before_id))
+ORDER BY created_at DESC, id DESC
+LIMIT :limit
+
 -- name: find_runs_by_id
 SELECT * FROM holdfast.runs
 WHERE ns = :ns AND id = ANY (:ids::text[])
