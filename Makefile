@@ -1,6 +1,6 @@
 # The same verbs for people, CI and agents. Each sets up what it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check test test-all bench bench-drivers demo docs
+.PHONY: help setup fmt check test test-all chaos bench bench-drivers demo docs
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -11,7 +11,7 @@ FIND_PYTHON = for python in python3.11 python3 python; do \
 	test -n "$$python" || { echo "Holdfast needs Python 3.11 or newer: apt-get install python3.11 python3.11-venv" >&2; exit 1; }
 
 help:
-	@echo "make setup | fmt | check | test | test-all | bench | bench-drivers | demo | docs    (see CONTRIBUTING.md)"
+	@echo "make setup | fmt | check | test | test-all | chaos | bench | bench-drivers | demo | docs    (see CONTRIBUTING.md)"
 
 setup: $(READY)
 
@@ -37,6 +37,9 @@ test: setup
 
 test-all: setup
 	$(BIN)/pytest -n logical
+
+chaos: setup # STORE=sqlite or STORE=postgres: only there
+	$(BIN)/python -m chaos $(if $(STORE),--store $(STORE))
 
 bench: setup # STORE=sqlite or STORE=postgres: only there
 	$(BIN)/python -m benchmarks $(if $(STORE),--store $(STORE))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES, TEST_FILE_LINES = 500, 800
 FUNCTION_LINES = 60
 PUBLIC_METHODS = 15
-FOLDERS = ("src", "tests", "scripts", "benchmarks", "examples")
+FOLDERS = ("src", "tests", "scripts", "benchmarks", "chaos", "examples")
 
 
 @dataclass(frozen=True, slots=True)

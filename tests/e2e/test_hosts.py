@@ -7,16 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import Yard, until
-from tests.e2e.shop import app, two_steps
+from tests.e2e.shop import APART, app, two_steps
 
 RUNS, LEASE = 200, 2.0
 WORKER = {"poll": 0.2, "lease": LEASE, "renew": 0.5, "steps": 400}
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("where", ["one machine", "two machines"])
 async def test_two_hundred_runs_of_a_killed_host_go_on(
-    tmp_path: Path, postgres_store: str, record_property: Callable[[str, object], None]
+    where: str,
+    tmp_path: Path,
+    postgres_store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    if where == "two machines":
+        monkeypatch.setenv(APART, "1")
     yard, door = Yard(tmp_path, postgres_store), tmp_path / "door"
     async with app.open(yard.url, worker=False) as client:
         with yard.worker(**WORKER) as victim:
@@ -31,7 +38,8 @@ async def test_two_hundred_runs_of_a_killed_host_go_on(
                 for run in runs:
                     assert await run.result() == [heir.pid, heir.pid]
     record_property(
-        "e2e", f"killed host: {RUNS} runs went on within {took:.1f} s (lease {LEASE:g} s)"
+        "e2e",
+        f"killed host, {where}: {RUNS} runs went on within {took:.1f} s (lease {LEASE:g} s)",
     )
     assert took < LEASE + 10
     await yard.dump()

@@ -86,6 +86,41 @@ async def test_suspects_come_one_after_another_without_a_pause(place: Place, app
             assert await within(client.get(f"r{n}", flow).result()) == n
 
 
+async def test_a_suspect_that_got_somewhere_makes_room_for_the_next(
+    place: Place, app: hf.App
+) -> None:
+    began: list[int] = []
+    release = asyncio.Event()
+
+    @app.step
+    async def quick(n: int) -> int:
+        return n
+
+    @app.step
+    async def long(n: int) -> int:
+        began.append(n)
+        await release.wait()
+        return n
+
+    @app.workflow
+    async def flow(n: int) -> int:
+        return await long(await quick(n))
+
+    async with place.open(app, worker=False) as client:
+        for n in range(3):
+            await client.start(flow.bind(n), id=f"r{n}")
+        await lose(client, 2)
+    async with place.open(app, poll=30) as client:
+
+        async def all_began() -> bool:
+            return sorted(began) == [0, 1, 2]
+
+        await until(all_began)
+        release.set()
+        for n in range(3):
+            assert await within(client.get(f"r{n}", flow).result()) == n
+
+
 async def test_too_few_strikes_are_refused() -> None:
     with pytest.raises(hf.BadDefinition, match=r"Settings\.strikes is 1"):
         hf.Settings(strikes=1)

@@ -7,9 +7,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from holdfast.model.writes import Claim
+from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.postgres import PostgresStore, claims
 from holdfast.stores.postgres.connection import BY_ORDER
+from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.statements import Statement, queries
 
 QUEUED = 5_000
@@ -26,8 +27,13 @@ SQL = queries()
 
 @pytest.mark.parametrize(
     ("asked", "values"),
-    [(SQL.claim_runs, claims.taking(CLAIM, None)), (SQL.look, claims.looking(CLAIM, None))],
-    ids=["claim_runs", "look"],
+    [
+        (SQL.claim_runs, claims.taking(CLAIM, None)),
+        (SQL.look, claims.looking(CLAIM, None)),
+        statement_of(Filter(statuses=("blocked",)), Page(100)),
+        statement_of(Filter(statuses=("blocked",)), Page(100, before_at=7, before_id="r")),
+    ],
+    ids=["claim_runs", "look", "find_blocked_runs", "find_blocked_runs, further"],
 )
 async def test_a_long_queue_is_not_read_through(
     postgres_url: str, asked: Statement, values: dict[str, Any]

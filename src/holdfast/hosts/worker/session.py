@@ -23,7 +23,7 @@ from holdfast.kernel import dispatch
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
-from holdfast.model.events import Event
+from holdfast.model.events import PROGRESS, Event
 from holdfast.model.run import Loaded, Message
 from holdfast.model.writes import Outcome
 from holdfast.ports.reply import Answered, tell
@@ -305,6 +305,10 @@ class Session(Held):
         self.seq += len(draft.events)
         self.last_at = draft.at
         self._superseded = ((), 0)
+        if self.run.strikes and any(event.kind in PROGRESS for event in draft.events):
+            # As in the store: no longer suspected, so another suspect may be held beside it.
+            self.run = self.run._replace(strikes=0)
+            self._worker.look_for_more()
         if self.notebook is not None:
             self.notebook.kept()
         if outcome.inbox_seq != self.inbox_seq:

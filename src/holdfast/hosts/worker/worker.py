@@ -184,6 +184,10 @@ class Worker:
         session = self.sessions.get(run)
         return 0 if session is None else session.run.epoch
 
+    def look_for_more(self) -> None:
+        """Claim soon: there is room for one more run, or for the next suspect."""
+        self._poked.set()
+
     def adopt(self, run: Run, event: Event) -> None:
         """Hold a run that was just started in our name."""
         if run.id in self.sessions:
@@ -392,7 +396,7 @@ class Worker:
         if session.state == "parked":
             self._keep(session)
         if self._is_starved or session.run.strikes >= SUSPECT:
-            self._poked.set()  # there is room for one more, or for the next suspect
+            self.look_for_more()
 
     @property
     def _is_starved(self) -> bool:

@@ -52,7 +52,7 @@ def code_of(error: BaseException) -> str:
 
 def of_a_read(error: Exception) -> Exception:
     """Translate what a read failed with."""
-    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError | TimeoutError):
+    if isinstance(error, (asyncpg.PostgresError, *LOST)):
         return caused(StoreUnavailable(f"The read failed: {told(error)}. Try again."), error)
     return error
 

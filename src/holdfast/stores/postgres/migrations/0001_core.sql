@@ -45,9 +45,9 @@ CREATE INDEX runs_owner ON holdfast.runs (owner) WHERE owner IS NOT NULL;
 -- The namespace as an expression: else a plan made while the table was small could look a run up
 -- here, by its namespace alone, and be kept when the table is large.
 CREATE INDEX runs_listed ON holdfast.runs ((ns || ''), created_at, id);
-CREATE INDEX runs_closed ON holdfast.runs (ns, closed_at, id) WHERE closed_at IS NOT NULL;
--- Workers look for blocked runs every minute; they are few.
+-- What workers look for every minute: few, and not to be found by a walk through all runs.
 CREATE INDEX runs_blocked ON holdfast.runs (ns, created_at, id) WHERE status = 'blocked';
+CREATE INDEX runs_closed ON holdfast.runs (ns, closed_at, id) WHERE closed_at IS NOT NULL;
 
 CREATE TABLE holdfast.events (
     ns            text COLLATE "C" NOT NULL,

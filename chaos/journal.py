@@ -1,0 +1,101 @@
+"""Executions of steps, counted outside the store: a file that is only appended to.
+
+A line is on disk before the step goes on: it stands for an effect in the world. Nothing that the
+engine does can take it back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import holdfast as hf
+from holdfast.fronts.function.context import running
+from holdfast.hosts.worker.steps import StepRun
+
+VARIABLE = "HOLDFAST_CHAOS_JOURNAL"
+STEP, FENCED = "step", "fenced"
+
+TAIL = 1 << 14
+MOMENT = 300_000
+"""Microseconds."""
+
+_ME = os.urandom(4).hex()
+_COUNT = count(1)
+
+
+class Line(NamedTuple):
+    """One execution of a step."""
+
+    run: str
+    key: str
+    attempt: int
+    epoch: int
+    """Of the lease under which it was executed: who held the run then."""
+    pid: int
+    mark: str
+    """Unlike that of any other execution. The step returns it."""
+    at: int
+    """Microseconds since 1970, by the machine's clock."""
+
+
+class Refused(NamedTuple):
+    """Commits of a host that were refused because others hold the run."""
+
+    pid: int
+    times: int
+
+
+class Pages(NamedTuple):
+    """The whole journal."""
+
+    lines: tuple[Line, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+def note() -> str:
+    """Write down that the running step is executed, bring it to disk, and return its mark."""
+    attempt = cast("StepRun", running("note"))
+    assert attempt.session is not None
+    epoch, mark = attempt.session.run.epoch, f"{_ME}.{next(_COUNT)}"
+    at = time.time_ns() // 1_000
+    _append(STEP, Line(attempt.run, attempt.key, hf.attempt(), epoch, os.getpid(), mark, at))
+    return mark
+
+
+def note_refused(times: int) -> None:
+    """Write down that commits of this process were refused."""
+    _append(FENCED, Refused(os.getpid(), times))
+
+
+def _append(kind: str, entry: tuple[Any, ...]) -> None:
+    line = json.dumps([kind, *entry]) + "\n"
+    file = os.open(os.environ[VARIABLE], os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    try:
+        os.write(file, line.encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def busy(path: Path) -> set[int]:
+    """Return the processes that have executed a step in the last moment."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        tail = file.read().decode().splitlines()[1:]  # the first may be cut
+    since = time.time_ns() // 1_000 - MOMENT
+    lines = (Line(*rest) for kind, *rest in map(json.loads, tail) if kind == STEP)
+    return {line.pid for line in lines if line.at > since}
+
+
+def read(path: Path) -> Pages:
+    """Return what was written down so far."""
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return Pages(
+        tuple(Line(*rest) for kind, *rest in entries if kind == STEP),
+        tuple(Refused(*rest) for kind, *rest in entries if kind == FENCED),
+    )

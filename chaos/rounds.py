@@ -1,0 +1,106 @@
+"""One store, from its start to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import holdfast as hf
+from chaos import journal, verdict
+from chaos.driver import Driver
+from chaos.evidence import Evidence
+from chaos.fleet import Fleet
+from chaos.flows import app
+from chaos.nemesis import Nemesis
+from chaos.places import Place, opened
+from chaos.plan import Plan
+from chaos.recovery import Stop, stops
+from chaos.verdict import Violation
+from holdfast.compose import store_of
+from holdfast.model.dump import Dump
+from holdfast.testing.invariants import Dumping
+
+DRAIN = 60.0
+"""Seconds that all runs may take to end after the last fault."""
+
+
+@dataclass(slots=True)
+class Finding:
+    """What came of it."""
+
+    plan: Plan
+    version: str
+    faults: Counter[str]
+    absent: tuple[str, ...]
+    """Kinds of faults that never came."""
+    evidence: Evidence
+    stops: list[Stop]
+    violations: list[Violation]
+    repeated: int
+    failed_starts: int
+    took: float
+    drained: float
+    folder: str = field(default="")
+    """What is left to look at, if there are violations."""
+
+
+async def play(plan: Plan) -> Finding:
+    """Break a store for a while, let it heal, and judge."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-chaos-"))
+    async with opened(plan.store, folder, plan.hosts) as place:
+        found = await _play(plan, place, folder)
+    if found.violations:
+        found.folder = str(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
+    path = folder / "journal"
+    path.touch()
+    began = time.monotonic()
+    fleet = Fleet(place.hosts, path, folder / "hosts.log", plan.lease)
+    nemesis = Nemesis(place, fleet, path, plan)
+    async with app.open(place.driver, worker=False, settings=hf.Settings(poll=0.2)) as client:
+        driver = Driver(client, plan.seed, window=plan.window)
+        async with fleet:
+            await fleet.ready()
+            driving = asyncio.create_task(driver.drive(plan.seconds, DRAIN))
+            await nemesis.rage(plan.seconds)
+            calm = time.monotonic()
+            await driving
+            drained = time.monotonic() - calm
+    evidence = Evidence(
+        await dump(place.url), journal.read(path), driver.told, tuple(nemesis.faults),
+        tuple(fleet.violations),
+    )  # fmt: skip
+    return Finding(
+        plan=plan,
+        version=place.version,
+        faults=nemesis.counted,
+        absent=tuple(kind for kind in nemesis.kinds if not nemesis.counted[kind]),
+        evidence=evidence,
+        stops=stops(evidence),
+        violations=verdict.judge(evidence),
+        repeated=driver.repeated,
+        failed_starts=fleet.failed_starts,
+        took=time.monotonic() - began,
+        drained=drained,
+    )
+
+
+async def dump(url: str) -> Dump:
+    """Return everything that is stored."""
+    store = store_of(url)
+    await store.open()
+    try:
+        return await cast("Dumping", store).dump()
+    finally:
+        await store.close()

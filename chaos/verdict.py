@@ -1,0 +1,204 @@
+"""What must not be: each rule over the evidence yields the violations it finds.
+
+Executions are told apart by the epoch under which they ran, so that no clock decides:
+
+- what an epoch records, it has executed: a result of another epoch would be that of a zombie
+- one epoch executes an attempt at most once: the holder does not forget what it holds
+- no epoch after the one that recorded a step executes it: a recorded step is never run again
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from chaos.driver import Told
+from chaos.evidence import Evidence
+from chaos.flows import wanted
+from chaos.journal import Line
+from holdfast.model.dump import Journal
+from holdfast.model.events import Event
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED
+from holdfast.testing import invariants
+
+FREEZE = "SIGSTOP"
+NS = "default"
+
+
+class Violation(NamedTuple):
+    """One broken promise, in words."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def judge(evidence: Evidence) -> list[Violation]:
+    """Return everything that must not be; an empty list is what you want."""
+    return [Violation(name, text) for name, rule in RULES.items() for text in rule(evidence)]
+
+
+def _invariants(evidence: Evidence) -> Iterator[str]:
+    told = evidence.told.values()
+    journal = Journal(
+        starts=tuple(each.start for each in told),
+        signals=tuple(sent for each in told for sent in each.signals),
+    )
+    for violation in invariants.check(evidence.dump._replace(journal=journal)):
+        yield str(violation)
+
+
+def _ends(evidence: Evidence) -> Iterator[str]:
+    """Every run that is there has ended, once, as it should; and its caller was told so."""
+    for run in evidence.dump.runs:
+        if run.status not in CLOSED:
+            yield f"{run.id} is still {run.status}: {run.reason or 'no reason'}"
+    runs = {run.id: run for run in evidence.dump.runs}
+    for id, told in evidence.told.items():
+        if id in runs and runs[id].status in CLOSED:
+            yield from _end(runs[id], told, _living(evidence, id))
+
+
+def _end(run: Run, told: Told, events: tuple[Event, ...]) -> Iterator[str]:
+    if told.status != run.status:
+        yield f"{run.id} is {run.status}, and its caller was told {told.status or 'nothing'}"
+    may = {"completed"}
+    if told.cancel is not None:
+        may = {"accepted": {"cancelled"}, "too late": {"completed"}}.get(
+            told.cancel, {"completed", "cancelled"}
+        )
+    if run.status not in may:
+        yield f"{run.id} is {run.status}; its cancel was {told.cancel or 'never sent'}"
+    closes = [event for event in events if event.kind == f"run.{run.status}"]
+    if len(closes) != 1:
+        yield f"{run.id} has {len(closes)} events that close it"
+    elif run.status == "completed":
+        yield from _result(told, closes[0], events)
+
+
+def _result(told: Told, close: Event, events: tuple[Event, ...]) -> Iterator[str]:
+    """It came to the right number, from the executions that are recorded."""
+    id, stored = told.start.run, json.loads(close.payload or b"null")
+    if stored["value"] != wanted(told.workflow, told.n):
+        yield f"{id} came to {stored['value']}, not {wanted(told.workflow, told.n)}"
+    if told.ending is not None and told.ending.marks != stored["marks"]:
+        yield f"{id} is stored with other marks than its caller was told"
+    if set(stored["marks"]) != {mark for _, mark in _marks(events)}:
+        yield f"{id} returned other marks than its steps have recorded"
+
+
+def _signals(evidence: Evidence) -> Iterator[str]:
+    """What was acknowledged was received once, in the order of acknowledgement."""
+    for id, told in evidence.told.items():
+        received = [e.key for e in _living(evidence, id) if e.kind == "signal.received"]
+        sent = [f"go/{each.message}" for each in told.signals]
+        if told.status == "completed" and received != sent:
+            yield f"{id} was sent {sent} and received {received}"
+
+
+def _records(evidence: Evidence) -> Iterator[str]:
+    """A step is recorded once, and what is recorded was executed by whoever recorded it."""
+    lines = _lines(evidence)
+    for run in evidence.dump.runs:
+        events = _living(evidence, run.id)
+        for key, times in Counter(e.key for e in events if e.kind == "step.completed").items():
+            if times > 1:
+                yield f"{run.id} records {key} {times} times"
+        for event, mark in _marks(events):
+            found = {line.mark: line for line in lines[run.id, event.key]}
+            if mark not in found:
+                yield f"{run.id} records {event.key}, and the journal has no such execution"
+            elif found[mark].epoch != event.epoch:
+                yield (
+                    f"{run.id} records {event.key} in epoch {event.epoch}, and it was executed in "
+                    f"epoch {found[mark].epoch}"
+                )
+
+
+def _executions(evidence: Evidence) -> Iterator[str]:
+    """One holder executes an attempt once, and nobody executes what is recorded."""
+    recorded = {
+        (run, event.key): event.epoch
+        for (_, run), events in evidence.dump.events.items()
+        for event in events
+        if event.kind in ("step.completed", "step.failed")
+    }
+    runs = {run.id for run in evidence.dump.runs}
+    for (run, key), lines in _lines(evidence).items():
+        if run not in runs:
+            yield f"{run} executed {key}, and there is no such run"
+        again = Counter((line.attempt, line.epoch) for line in lines)
+        for (attempt, epoch), times in again.items():
+            if times > 1:
+                yield f"{run} executed attempt {attempt} of {key} {times} times in epoch {epoch}"
+        last = recorded.get((run, key))
+        for line in lines:
+            if last is not None and line.epoch > last:
+                yield (
+                    f"{run} executed {key} in epoch {line.epoch}, after it was recorded in "
+                    f"epoch {last}"
+                )
+
+
+def _zombies(evidence: Evidence) -> Iterator[str]:
+    """Whoever woke up to find its runs taken tried to commit, and was refused."""
+    taken = taken_from_frozen(evidence)
+    if taken and not fenced(evidence):
+        yield f"{taken} steps of frozen hosts were done by others, and no commit was refused"
+
+
+def _hosts(evidence: Evidence) -> Iterator[str]:
+    yield from evidence.hosts
+
+
+def taken_from_frozen(evidence: Evidence) -> int:
+    """Return how many steps were in flight on a frozen host that woke up, and done by others."""
+    total, lines = 0, _lines(evidence)
+    for fault in evidence.faults:
+        if not fault.kind.startswith(FREEZE) or not fault.until:
+            continue
+        for each in lines.values():
+            mine = [line for line in each if line.pid in fault.pids and line.at <= fault.at]
+            others = [line for line in each if fault.at < line.at < fault.until]
+            if mine and any(line.epoch > mine[-1].epoch for line in others):
+                total += 1
+    return total
+
+
+def fenced(evidence: Evidence) -> int:
+    """Return how many commits were refused because another host held the run."""
+    return sum(refused.times for refused in evidence.pages.refused)
+
+
+def _lines(evidence: Evidence) -> Mapping[tuple[str, str], list[Line]]:
+    found: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in evidence.pages.lines:
+        found[line.run, line.key].append(line)
+    return found
+
+
+def _living(evidence: Evidence, run: str) -> tuple[Event, ...]:
+    events = evidence.dump.events.get((NS, run), ())
+    return tuple(event for event in events if event.superseded_by is None)
+
+
+def _marks(events: tuple[Event, ...]) -> Iterator[tuple[Event, str]]:
+    for event in events:
+        if event.kind == "step.completed":
+            yield event, json.loads(event.payload or b"null")["mark"]
+
+
+RULES: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
+    "invariant": _invariants,
+    "end": _ends,
+    "signals": _signals,
+    "record": _records,
+    "execution": _executions,
+    "zombie": _zombies,
+    "host": _hosts,
+}

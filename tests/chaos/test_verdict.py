@@ -1,0 +1,177 @@
+"""The judge can say no: each planted fault is found, by the rule that is there for it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from chaos.driver import NS
+from chaos.evidence import Evidence, Fault
+from chaos.journal import Line, Refused
+from chaos.verdict import FREEZE, judge
+from holdfast.model.dump import Sent
+from holdfast.model.events import Event
+
+Plant = Callable[[Evidence], Evidence]
+
+
+def first(evidence: Evidence, workflow: str) -> str:
+    """Return the id of the first run of a workflow."""
+    return next(id for id, told in evidence.told.items() if told.workflow == workflow)
+
+
+def with_events(
+    evidence: Evidence, run: str, change: Callable[[list[Event]], list[Event]]
+) -> Evidence:
+    """Write the history of a run anew, and the row's count with it."""
+    events = tuple(change(list(evidence.dump.events[NS, run])))
+    runs = tuple(r._replace(seq=len(events)) if r.id == run else r for r in evidence.dump.runs)
+    changed = {**evidence.dump.events, (NS, run): events}
+    return evidence._replace(dump=evidence.dump._replace(events=changed, runs=runs))
+
+
+def with_lines(evidence: Evidence, lines: tuple[Line, ...]) -> Evidence:
+    return evidence._replace(pages=evidence.pages._replace(lines=lines))
+
+
+def lost_start(evidence: Evidence) -> Evidence:
+    lost, dump = first(evidence, "chain"), evidence.dump
+    return evidence._replace(
+        dump=dump._replace(
+            runs=tuple(run for run in dump.runs if run.id != lost),
+            events={key: events for key, events in dump.events.items() if key != (NS, lost)},
+        )
+    )
+
+
+def lost_signal(evidence: Evidence) -> Evidence:
+    run = first(evidence, "mail")
+    told = evidence.told[run]
+    more = replace(told, signals=[*told.signals, Sent(NS, run, "s9")])
+    return evidence._replace(told={**evidence.told, run: more})
+
+
+def doubled_record(evidence: Evidence) -> Evidence:
+    def change(events: list[Event]) -> list[Event]:
+        *before, close = events
+        record = next(event for event in before if event.kind == "step.completed")
+        again, close = record._replace(seq=close.seq), close._replace(seq=close.seq + 1)
+        return [*before, again._replace(at=close.at), close]
+
+    return with_events(evidence, first(evidence, "chain"), change)
+
+
+def missing_line(evidence: Evidence) -> Evidence:
+    return with_lines(evidence, evidence.pages.lines[1:])
+
+
+def executed_after_its_record(evidence: Evidence) -> Evidence:
+    line = evidence.pages.lines[0]
+    later = line._replace(epoch=line.epoch + 1, mark="other")
+    return with_lines(evidence, (*evidence.pages.lines, later))
+
+
+def executed_twice_by_one_holder(evidence: Evidence) -> Evidence:
+    again = evidence.pages.lines[0]._replace(mark="other")
+    return with_lines(evidence, (*evidence.pages.lines, again))
+
+
+def executed_for_no_run(evidence: Evidence) -> Evidence:
+    stray = evidence.pages.lines[0]._replace(run="nobody", mark="other")
+    return with_lines(evidence, (*evidence.pages.lines, stray))
+
+
+def record_of_a_zombie(evidence: Evidence) -> Evidence:
+    """The result is that of an earlier epoch than the one that recorded it."""
+    before, *rest = evidence.pages.lines
+    return with_lines(evidence, (before._replace(epoch=0), *rest))
+
+
+def wrong_result(evidence: Evidence) -> Evidence:
+    def change(events: list[Event]) -> list[Event]:
+        stored = json.loads(events[-1].payload or b"")
+        wrong = json.dumps({**stored, "value": stored["value"] + 1}).encode()
+        return [*events[:-1], events[-1]._replace(payload=wrong)]
+
+    return with_events(evidence, first(evidence, "fan"), change)
+
+
+def another_ending_was_told(evidence: Evidence) -> Evidence:
+    run = first(evidence, "chain")
+    other = replace(evidence.told[run], status="cancelled")
+    return evidence._replace(told={**evidence.told, run: other})
+
+
+def accepted_cancel_without_effect(evidence: Evidence) -> Evidence:
+    run = first(evidence, "chain")
+    other = replace(evidence.told[run], cancel="accepted")
+    return evidence._replace(told={**evidence.told, run: other})
+
+
+def run_that_never_ends(evidence: Evidence) -> Evidence:
+    open_ = first(evidence, "timers")
+    runs = tuple(
+        run._replace(status="waiting", closed_at=None) if run.id == open_ else run
+        for run in evidence.dump.runs
+    )
+    changed = with_events(evidence, open_, lambda events: events[:-1])
+    rows = tuple(run._replace(seq=run.seq - (run.id == open_)) for run in runs)
+    return changed._replace(dump=changed.dump._replace(runs=rows))
+
+
+def zombie_that_nobody_refused(evidence: Evidence) -> Evidence:
+    mine = next(line for line in evidence.pages.lines if line.key == "work#1")
+    lines = tuple(
+        line._replace(epoch=line.epoch + 1, at=mine.at + 2, pid=mine.pid + 1)
+        if line.run == mine.run
+        else line
+        for line in evidence.pages.lines
+    )
+    frozen = Fault(FREEZE, mine.at + 1, (mine.pid,), until=mine.at + 3)
+    return with_lines(evidence, (mine._replace(mark="lost"), *lines))._replace(faults=(frozen,))
+
+
+def host_that_ended(evidence: Evidence) -> Evidence:
+    return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
+
+
+PLANTED: list[tuple[Plant, str]] = [
+    (lost_start, "invariant: I5"),
+    (lost_signal, "signals: mail-"),
+    (lost_signal, "invariant: I5"),
+    (doubled_record, "record: chain-"),
+    (doubled_record, "invariant: I4"),
+    (missing_line, "the journal has no such execution"),
+    (executed_after_its_record, "after it was recorded"),
+    (executed_twice_by_one_holder, "2 times in epoch"),
+    (executed_for_no_run, "execution: nobody executed"),
+    (record_of_a_zombie, "it was executed in epoch 0"),
+    (wrong_result, "came to"),
+    (another_ending_was_told, "its caller was told cancelled"),
+    (accepted_cancel_without_effect, "its cancel was accepted"),
+    (run_that_never_ends, "is still waiting"),
+    (zombie_that_nobody_refused, "zombie: 1 steps of frozen hosts"),
+    (host_that_ended, "host: host a"),
+]
+
+
+def test_an_undisturbed_round_has_no_violation(evidence: Evidence) -> None:
+    assert {told.workflow for told in evidence.told.values()} == {
+        "chain", "fan", "timers", "mail", "retries", "stopped", "raced",
+    }  # fmt: skip
+    assert judge(evidence) == []
+
+
+@pytest.mark.parametrize(
+    ("plant", "complaint"), PLANTED, ids=[f"{p.__name__}-{c.split(':')[0]}" for p, c in PLANTED]
+)
+def test_what_must_not_be_is_found(evidence: Evidence, plant: Plant, complaint: str) -> None:
+    found = [str(violation) for violation in judge(plant(evidence))]
+    assert any(complaint in text for text in found), found
+
+
+def test_a_zombie_that_was_refused_is_no_violation(evidence: Evidence) -> None:
+    planted = zombie_that_nobody_refused(evidence)
+    refused = planted._replace(pages=planted.pages._replace(refused=(Refused(1, 1),)))
+    assert not [v for v in judge(refused) if v.rule == "zombie"]
