@@ -158,6 +158,11 @@ class Line:
                 async with connection.transaction(isolation=level, readonly=reads):
                     yield Ask(self, connection)
 
+    async def dial(self) -> None:
+        """Connect, if it is not connected. Raises `StoreUnavailable` or `StoreSettings`."""
+        async with self._held():
+            pass
+
     async def close(self) -> None:
         """Hang up."""
         connection, self._connection = self._connection, None

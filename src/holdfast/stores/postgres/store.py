@@ -66,13 +66,19 @@ class PostgresStore(Inspection):
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)
+        # To connect takes longer than all that is asked then: several lines at a time.
+        self._dialing = asyncio.create_task(self._claims.dial())
         try:
             with reading():
                 await checks.check(self._writes, target)
                 await checks.migrate(self._writes)
+                await self._dialing
                 await self._ask_the_time()
         except BaseException:
+            self._dialing.cancel()
+            await asyncio.gather(self._dialing, return_exceptions=True)
             await self._writes.close()
+            await self._claims.close()
             raise
 
     async def close(self) -> None:
@@ -80,6 +86,7 @@ class PostgresStore(Inspection):
         self._hearers.clear()
         if self._listener is not None:
             await self._listener.close()
+        await asyncio.gather(self._dialing, return_exceptions=True)
         await self._writer.close()
         await self._ringer.close()
         await self._heartbeat.close()
@@ -184,6 +191,9 @@ class PostgresStore(Inspection):
         self._hearers.append(hear)
         if worker:
             self._workers.append(hear)
+            # It will read a history soon. Should this fail, the read tries again and tells.
+            self._dialing = asyncio.create_task(self._reads.dial())
+            self._dialing.add_done_callback(_looked_at)
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:
@@ -222,3 +232,9 @@ def _writing() -> Generator[None]:
             told = f"Nothing was written, another writer was there: {meant}. Try again."
             meant = StoreUnavailable(told)
         raise meant from error
+
+
+def _looked_at(dialled: asyncio.Task[None]) -> None:
+    """Take note of an error that whoever uses the line will meet again."""
+    if not dialled.cancelled():
+        dialled.exception()
