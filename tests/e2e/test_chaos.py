@@ -12,6 +12,7 @@ from chaos.rounds import play
 SEED, SECONDS = 4, 8.0
 
 
+@pytest.mark.slow  # CI runs `make chaos` itself, for longer
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("store", STORES)
 async def test_faults_of_every_kind_break_no_promise(
