@@ -10,6 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
+_on_their_way: set[asyncio.Future[Any]] = set()
+"""The event loop itself holds on to no task, and nobody else has these."""
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -68,4 +71,7 @@ def tell(answer: Awaitable[T], hearer: Callable[[Answered[T]], None]) -> None:
     if isinstance(answer, Reply):
         answer.tell(hearer)
     else:
-        asyncio.ensure_future(answer).add_done_callback(hearer)
+        future = asyncio.ensure_future(answer)
+        _on_their_way.add(future)
+        future.add_done_callback(_on_their_way.discard)
+        future.add_done_callback(hearer)

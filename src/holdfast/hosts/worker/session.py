@@ -10,6 +10,7 @@ still asks for them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 
@@ -256,6 +257,8 @@ class Session(Held):
         try:
             (outcome,) = answer.result()
             self._take_outcome(outcome, *flight)
+        except asyncio.CancelledError:
+            return  # the event loop is being taken down
         except StoreError as error:
             self._fail(error, flight[2])
         except Exception as error:
@@ -288,21 +291,21 @@ class Session(Held):
             self._send(partial(self._worker.be_patient, 0))
         elif answer != "applied":
             self._refused(answer, results)
-        elif self._worker.settings.paranoid and draft.status != "blocked":
-            self._flight = (draft, turn, results, command)
-            self._send(partial(self._check, outcome, draft, turn))
         else:
-            self._go_on(draft, turn, outcome)
+            self.seq += len(draft.events)
+            if self._worker.settings.paranoid and draft.status != "blocked":
+                self._flight = (draft, turn, results, command)
+                self._send(partial(self._check, outcome, draft, turn))
+            else:
+                self._go_on(draft, turn, outcome)
 
     async def _check(self, outcome: Outcome, draft: Draft, turn: Turn) -> None:
-        end = self.seq + len(draft.events)
-        await self._worker.check_replay(self.run, end, self.machine)
+        await self._worker.check_replay(self.run, self.seq, self.machine)
         self._flight = None
         self._go_on(draft, turn, outcome)
 
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
-        self.seq += len(draft.events)
         self.last_at = draft.at
         self._superseded = ((), 0)
         if self.run.strikes and any(event.kind in PROGRESS for event in draft.events):
