@@ -14,7 +14,7 @@ import psutil
 from holdfast.compose import store_of
 from holdfast.model.dump import Dump, Journal, Started
 from holdfast.testing import invariants
-from holdfast.testing.inline import Whole
+from holdfast.testing.crash_homes import Observed
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -76,7 +76,7 @@ class Yard:
 
     async def dump(self, starts: tuple[Started, ...] = ()) -> Dump:
         """Return all the store holds, and check the invariants on it."""
-        store = cast("Whole", store_of(self.url))
+        store = cast("Observed", store_of(self.url))
         await store.open()
         try:
             held = (await store.dump())._replace(journal=Journal(starts=starts))

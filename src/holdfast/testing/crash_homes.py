@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.model.dump import Dump
+from holdfast.model.dump import Dump, RunKey
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
 from holdfast.ports.store import Store
@@ -22,6 +22,10 @@ class Observed(Store, Protocol):
 
     async def dump(self) -> Dump:
         """Return everything, superseded events too."""
+        ...
+
+    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
+        """Return the buckets of every run."""
         ...
 
 

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.dump import Dump, RunKey
@@ -19,20 +19,9 @@ from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
+from holdfast.testing.crash_homes import Observed
 
 T = TypeVar("T")
-
-
-class Whole(Store, Protocol):
-    """A store that can give all it holds."""
-
-    async def dump(self) -> Dump:
-        """Return everything, superseded events too."""
-        ...
-
-    async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
-        """Return the buckets of every run."""
-        ...
 
 
 class Elsewhere:
@@ -66,7 +55,7 @@ class Elsewhere:
 class InlineStore:
     """Another store, called from any loop: each call is over when it returns."""
 
-    def __init__(self, store: Whole, elsewhere: Elsewhere) -> None:
+    def __init__(self, store: Observed, elsewhere: Elsewhere) -> None:
         self.inner, self._elsewhere = store, elsewhere
         self._hearers: list[Hear] = []
         self._heard: list[Notice] = []

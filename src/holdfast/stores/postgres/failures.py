@@ -89,7 +89,13 @@ def _answered(error: asyncpg.PostgresError) -> Exception:
             error,
         )
     if code.startswith(WRONG):
-        return caused(BadWrite(f"Nothing was written, it was refused: {told(error)}."), error)
+        return caused(
+            BadWrite(
+                f"Nothing was written, PostgreSQL refused it: {told(error)}. If a migration or a "
+                f"person changed the schema `holdfast`, undo that; else report this as a bug."
+            ),
+            error,
+        )
     if code.startswith(ENDS) and code != "57014":  # 57014: only this statement was stopped
         return unknown(error)
     return caused(StoreUnavailable(f"Nothing was written: {told(error)}. Try again."), error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from holdfast.errors import StoreUnavailable
@@ -18,19 +19,19 @@ from holdfast.stores.postgres.statements import migrations, queries
 SQL = queries()
 
 
-class Inspection:
+class Inspection(ABC):
     """The half of the store that operators see."""
 
     _target: Target
     _searches: Line
 
+    @abstractmethod
     def now(self) -> int:
         """Return the database's clock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def test_time(self) -> int | None:
         """Return the time of a test, or None for the database's own."""
-        raise NotImplementedError
 
     async def dump(self) -> Dump:
         """Return everything the schema holds, superseded events too, as of one moment."""

@@ -52,6 +52,7 @@ class PostgresStore(Inspection):
         self._workers: list[Hear] = []
         self._near: list[Hear] = []
         self._listener: Listener | None = None
+        self._dialling: list[asyncio.Task[None]] = []
         self._me = uuid4().hex
 
     async def open(self) -> None:
@@ -67,16 +68,16 @@ class PostgresStore(Inspection):
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)
         # To connect takes longer than all that is asked then: several lines at a time.
-        self._dialing = asyncio.create_task(self._claims.dial())
+        dialled = asyncio.create_task(self._claims.dial())
         try:
             with reading():
                 await checks.check(self._writes, target)
                 await checks.migrate(self._writes)
-                await self._dialing
+                await dialled
                 await self._ask_the_time()
         except BaseException:
-            self._dialing.cancel()
-            await asyncio.gather(self._dialing, return_exceptions=True)
+            dialled.cancel()
+            await asyncio.gather(dialled, return_exceptions=True)
             await self._writes.close()
             await self._claims.close()
             raise
@@ -86,7 +87,7 @@ class PostgresStore(Inspection):
         self._hearers.clear()
         if self._listener is not None:
             await self._listener.close()
-        await asyncio.gather(self._dialing, return_exceptions=True)
+        await asyncio.gather(*self._dialling, return_exceptions=True)
         await self._writer.close()
         await self._ringer.close()
         await self._heartbeat.close()
@@ -192,8 +193,8 @@ class PostgresStore(Inspection):
         if worker:
             self._workers.append(hear)
             # It will read a history soon. Should this fail, the read tries again and tells.
-            self._dialing = asyncio.create_task(self._reads.dial())
-            self._dialing.add_done_callback(_looked_at)
+            self._dialling.append(asyncio.create_task(self._reads.dial()))
+            self._dialling[-1].add_done_callback(_looked_at)
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:

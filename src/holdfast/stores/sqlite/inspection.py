@@ -6,6 +6,7 @@ Leases are known by rows, life by the files that workers hold locked.
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,20 +26,22 @@ SQL = queries()
 SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
 
 
-class Inspection:
+class Inspection(ABC):
     """The half of the store that operators see."""
 
     path: Path
 
+    @abstractmethod
     def now(self) -> int:
         """Return the store's clock."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        raise NotImplementedError
+        """Read what an index finds."""
 
+    @abstractmethod
     async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        raise NotImplementedError
+        """Read what may take a while."""
 
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""
