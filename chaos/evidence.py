@@ -31,3 +31,5 @@ class Evidence(NamedTuple):
     faults: tuple[Fault, ...] = ()
     hosts: tuple[str, ...] = ()
     """What hosts did that they must not."""
+    calls: tuple[str, ...] = ()
+    """What calls of the driver raised that they must not."""

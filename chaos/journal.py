@@ -1,7 +1,8 @@
 """Executions of steps, counted outside the store: a file that is only appended to.
 
 A line is on disk before the step goes on: it stands for an effect in the world. Nothing that the
-engine does can take it back.
+engine does can take it back. A process that is killed may leave a torn line, of a step that did
+not go on; and a reader may see half of a line that is being written.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def note_refused(times: int) -> None:
 
 
 def _append(kind: str, entry: tuple[Any, ...]) -> None:
-    line = json.dumps([kind, *entry]) + "\n"
+    line = f"\n{json.dumps([kind, *entry])}\n"  # apart from one that was torn
     file = os.open(os.environ[VARIABLE], os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     try:
         os.write(file, line.encode())
@@ -86,15 +87,20 @@ def busy(path: Path) -> set[int]:
     """Return the processes that have executed a step in the last moment."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL))
-        tail = file.read().decode().splitlines()[1:]  # the first may be cut
+        tail = file.read().decode()
     since = time.time_ns() // 1_000 - MOMENT
-    lines = (Line(*rest) for kind, *rest in map(json.loads, tail) if kind == STEP)
-    return {line.pid for line in lines if line.at > since}
+    return {line.pid for line in _parsed(tail).lines if line.at > since}
 
 
 def read(path: Path) -> Pages:
     """Return what was written down so far."""
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return _parsed(path.read_text())
+
+
+def _parsed(text: str) -> Pages:
+    """Return the lines that are whole."""
+    whole = (line for line in text.splitlines() if line.startswith("[") and line.endswith("]"))
+    entries = list(map(json.loads, whole))
     return Pages(
         tuple(Line(*rest) for kind, *rest in entries if kind == STEP),
         tuple(Refused(*rest) for kind, *rest in entries if kind == FENCED),

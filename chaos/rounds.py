@@ -79,7 +79,7 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
             drained = time.monotonic() - calm
     evidence = Evidence(
         await dump(place.url), journal.read(path), driver.told, tuple(nemesis.faults),
-        tuple(fleet.violations),
+        tuple(fleet.violations), tuple(driver.violations),
     )  # fmt: skip
     return Finding(
         plan=plan,

@@ -156,6 +156,10 @@ def _hosts(evidence: Evidence) -> Iterator[str]:
     yield from evidence.hosts
 
 
+def _calls(evidence: Evidence) -> Iterator[str]:
+    yield from evidence.calls
+
+
 def taken_from_frozen(evidence: Evidence) -> int:
     """Return how many steps were in flight on a frozen host that woke up, and done by others."""
     total, lines = 0, _lines(evidence)
@@ -201,4 +205,5 @@ RULES: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
     "execution": _executions,
     "zombie": _zombies,
     "host": _hosts,
+    "call": _calls,
 }

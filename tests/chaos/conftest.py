@@ -33,4 +33,4 @@ async def peaceful(path: Path) -> Evidence:
         driver = Driver(client, SEED, window=20)
         await driver.drive(SECONDS, DRAIN)
         dump = await cast("Dumping", client.engine.store).dump()
-    return Evidence(dump, journal.read(path), driver.told)
+    return Evidence(dump, journal.read(path), driver.told, calls=tuple(driver.violations))

@@ -136,6 +136,10 @@ def host_that_ended(evidence: Evidence) -> Evidence:
     return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
 
 
+def call_that_raised(evidence: Evidence) -> Evidence:
+    return evidence._replace(calls=("run 7: a call raised TypeError() at here",))
+
+
 PLANTED: list[tuple[Plant, str]] = [
     (lost_start, "invariant: I5"),
     (lost_signal, "signals: mail-"),
@@ -153,6 +157,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (run_that_never_ends, "is still waiting"),
     (zombie_that_nobody_refused, "zombie: 1 steps of frozen hosts"),
     (host_that_ended, "host: host a"),
+    (call_that_raised, "call: run 7"),
 ]
 
 

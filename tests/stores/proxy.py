@@ -1,6 +1,10 @@
-"""A TCP proxy before a PostgreSQL: a pooler that takes no settings, or a link that goes deaf."""
+"""A TCP proxy before a PostgreSQL: a pooler that takes no settings, or a link that goes deaf.
+
+It can also cut its links after so many bytes, and say to clients what no server has said.
+"""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -15,6 +19,9 @@ class Proxy:
     def __init__(self, upstream: str, *, refuses_settings: bool) -> None:
         self.url = ""
         self.swallows = False
+        self.budget = sys.maxsize
+        """How many bytes of answers come through, all in all, before every link is cut, once."""
+        self._links: set[asyncio.StreamWriter] = set()
         self._up, self._refuses = urlsplit(upstream), refuses_settings
         self._pumps: set[asyncio.Task[None]] = set()
 
@@ -29,6 +36,17 @@ class Proxy:
             each.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
 
+    def say(self, message: bytes) -> None:
+        """Say something to every client, as if the server did."""
+        for link in self._links:
+            link.write(message)
+
+    def cut(self) -> None:
+        """End every link."""
+        self.budget = sys.maxsize
+        for link in self._links:
+            link.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = await _startup(reader, writer)
         if self._refuses and b"statement_timeout" in first:
@@ -37,6 +55,7 @@ class Proxy:
             return
         from_server, to_server = await asyncio.open_connection(self._up.hostname, self._up.port)
         to_server.write(first)
+        self._links.add(writer)
         ways = (self._pump(reader, to_server), self._pump(from_server, writer, answers=True))
         self._pumps.update(map(asyncio.create_task, ways))
 
@@ -45,12 +64,18 @@ class Proxy:
     ) -> None:
         try:
             while read := await source.read(65_536):
-                if not (answers and self.swallows):
-                    target.write(read)
-                    await target.drain()
+                if answers and self.swallows:
+                    continue
+                if answers:
+                    read, self.budget = read[: self.budget], self.budget - len(read)
+                target.write(read)
+                await target.drain()
+                if self.budget < 0:
+                    self.cut()
         except ConnectionError:
             return
         finally:
+            self._links.discard(target)
             target.close()
 
 

@@ -15,11 +15,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import asyncpg
-
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
 from holdfast.stores.postgres.connection import CONNECT_SECONDS, Connection, Line, Target
+from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
 
 log = logging.getLogger("holdfast.store")
@@ -65,8 +64,7 @@ class Ringer:
                 self._for.clear()
                 try:
                     await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
-                except (StoreError, OSError, TimeoutError, asyncpg.PostgresError,
-                        asyncpg.InterfaceError) as error:  # fmt: skip
+                except (StoreError, *FAILED) as error:
                     log.debug("nobody could be told: %s", error)  # they poll
                 await asyncio.sleep(MOMENT)
         finally:
@@ -95,9 +93,7 @@ class Listener:
     async def _listen_for_life(self) -> None:
         delay = BACK_OFF[0]
         while not self._target.is_pooled:
-            with contextlib.suppress(
-                StoreError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError
-            ):
+            with contextlib.suppress(StoreError, *FAILED), asking():
                 name = LISTENER + self.worker if self.worker else "holdfast listener"
                 connection = await self._target.connect({"application_name": name})
                 try:

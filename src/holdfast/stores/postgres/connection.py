@@ -21,7 +21,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from holdfast.errors import StoreSettings, StoreUnavailable
-from holdfast.stores.postgres.failures import code_of, is_lost, told
+from holdfast.stores.postgres.failures import FAILED, LOST, asking, code_of, is_lost, told
 from holdfast.stores.postgres.statements import Statement
 
 log = logging.getLogger("holdfast.store")
@@ -86,26 +86,28 @@ class Target:
                 f"The address of PostgreSQL cannot be used: {told(error)}. Write "
                 f"postgresql://user@host:5432/database."
             ) from None
-        except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
+        except LOST as error:
             raise StoreUnavailable(
                 f"Cannot reach PostgreSQL at {self.place}: {told(error)}. Try again."
             ) from error
 
     async def _connect(self, settings: Mapping[str, str]) -> Connection:
-        return await asyncpg.connect(
-            self.url,
-            timeout=CONNECT_SECONDS,
-            server_settings=dict(settings),
-            max_cached_statement_lifetime=0,
-            max_cacheable_statement_size=0,
-            target_session_attrs=SessionAttribute.read_write,
-        )
+        with asking():
+            return await asyncpg.connect(
+                self.url,
+                timeout=CONNECT_SECONDS,
+                server_settings=dict(settings),
+                max_cached_statement_lifetime=0,
+                max_cacheable_statement_size=0,
+                target_session_attrs=SessionAttribute.read_write,
+            )
 
     async def release(self, connection: Connection) -> None:
         """Take back a connection that nobody uses any more."""
         try:
-            await connection.close(timeout=1.0)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with asking():
+                await connection.close(timeout=1.0)
+        except FAILED:
             connection.terminate()
 
     @property
@@ -155,8 +157,17 @@ class Line:
         async with self._held() as connection:
             self.statements += 2
             async with asyncio.timeout(PATIENCE_SECONDS):
-                async with connection.transaction(isolation=level, readonly=reads):
+                opened = connection.transaction(isolation=level, readonly=reads)
+                with asking():
+                    await opened.start()
+                try:
                     yield Ask(self, connection)
+                except BaseException:
+                    with asking():
+                        await opened.rollback()
+                    raise
+                with asking():
+                    await opened.commit()
 
     async def dial(self) -> None:
         """Connect, if it is not connected. Raises `StoreUnavailable` or `StoreSettings`."""
@@ -188,7 +199,8 @@ class Line:
         self, connection: Connection, asked: Statement, bound: Sequence[object]
     ) -> list[Row]:
         self.statements += 1
-        rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
+        with asking():
+            rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
         return rows  # type: ignore[no-any-return]
 
 
@@ -205,15 +217,19 @@ class Ask:
     async def run(self, asked: Statement, bound: Sequence[object]) -> list[Row]:
         """As a call, with the values in the order of their places."""
         self._line.statements += 1
-        rows: Any = await self._connection.fetch(asked.text, *bound)
+        with asking():
+            rows: Any = await self._connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
 
     async def many(self, asked: Statement, rows: Iterable[Mapping[str, object]]) -> None:
         """Carry out one statement for each of the rows, in few round trips."""
         self._line.statements += 1
-        await self._connection.executemany(asked.text, [asked.bound(row) for row in rows])
+        values = [asked.bound(row) for row in rows]
+        with asking():
+            await self._connection.executemany(asked.text, values)
 
     async def script(self, text: str) -> None:
         """Carry out several statements that bind nothing."""
         self._line.statements += 1
-        await self._connection.execute(text)
+        with asking():
+            await self._connection.execute(text)

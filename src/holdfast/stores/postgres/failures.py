@@ -28,6 +28,8 @@ WRONG = ("22", "23", "42")
 """Classes of errors that no second try mends: a value that cannot be kept, a statement of ours."""
 
 LOST = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.TimeoutError)
+FAILED = (asyncpg.PostgresError, *LOST)
+"""All that can be expected of the driver; see `asking`."""
 
 
 class BadWrite(StoreUnavailable):
@@ -36,6 +38,21 @@ class BadWrite(StoreUnavailable):
 
 class Conflict(Exception):
     """Another writer came in between; nothing was written, and the same can be tried again."""
+
+
+@contextlib.contextmanager
+def asking() -> Generator[None]:
+    """Have the driver raise nothing that is not expected of it.
+
+    On a session that the server has just ended it stumbles over itself, with a `TypeError` for
+    one. Whatever that is, the link is of no more use.
+    """
+    try:
+        yield
+    except FAILED:
+        raise
+    except Exception as error:
+        raise asyncpg.InternalClientError(f"{type(error).__name__}: {told(error)}") from error
 
 
 def is_lost(error: BaseException) -> bool:
@@ -52,7 +69,7 @@ def code_of(error: BaseException) -> str:
 
 def of_a_read(error: Exception) -> Exception:
     """Translate what a read failed with."""
-    if isinstance(error, (asyncpg.PostgresError, *LOST)):
+    if isinstance(error, FAILED):
         return caused(StoreUnavailable(f"The read failed: {told(error)}. Try again."), error)
     return error
 
