@@ -63,12 +63,22 @@ ALL = (
     errors.RunCancelled(run="order-42"),
     errors.RunTerminated(run="order-42"),
     errors.RunTimedOut(run="order-42"),
+    errors.RunCompensationFailed(
+        run="order-42",
+        type="CompensationFailed",
+        message="still owed after StepFailed: Step ship#1 failed after 5 attempts: "
+        "RuntimeError: too heavy: refund of charge#1 (ConnectionError: the bank is away)",
+    ),
     errors.StepFailed(
         step="charge#1", type="ConnectionError", message="the bank did not answer", attempts=5
     ),
     errors.StepTimedOut(step="charge#1", type="StepTimedOut", message="longer than 30 s"),
     errors.NonRetryable("no such customer"),
     errors.RetryAfter(30, "rate limit"),
+    errors.CompensationFailed(
+        owed=(errors.Owed("charge#1", "refund", "ConnectionError", "the bank is away"),),
+        original=errors.HoldfastError("too heavy"),
+    ),
     errors.ReplayMismatch(
         seq=2,
         recorded="the result of step reserve#1",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.errors import (
         BadDefinition,
+        CompensationFailed,
         HistoryTooLong,
         HoldfastError,
         IllegalMove,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         RetryAfter,
         RunCancelled,
         RunClosed,
+        RunCompensationFailed,
         RunConflict,
         RunFailed,
         RunNotFound,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from holdfast.machine.combine import as_completed, wait
     from holdfast.machine.patches import deprecate_patch, get_version, patched
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
+    from holdfast.machine.sagas import Saga, saga
     from holdfast.machine.signals import Signal
     from holdfast.model.annotations import LogLine, Progress
     from holdfast.model.events import Event
@@ -74,6 +77,7 @@ __all__ = [
     "BadDefinition",
     "Bound",
     "Client",
+    "CompensationFailed",
     "Event",
     "HistoryTooLong",
     "HoldfastError",
@@ -101,12 +105,14 @@ __all__ = [
     "Run",
     "RunCancelled",
     "RunClosed",
+    "RunCompensationFailed",
     "RunConflict",
     "RunFailed",
     "RunHandle",
     "RunNotFound",
     "RunTerminated",
     "RunTimedOut",
+    "Saga",
     "Settings",
     "Signal",
     "Step",
@@ -136,6 +142,7 @@ __all__ = [
     "now",
     "patched",
     "random",
+    "saga",
     "sleep",
     "uuid",
     "wait",
@@ -154,6 +161,7 @@ _MODULES = {
     "holdfast.machine.combine": "as_completed wait",
     "holdfast.machine.patches": "deprecate_patch get_version patched",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
+    "holdfast.machine.sagas": "Saga saga",
     "holdfast.machine.signals": "Signal",
     "holdfast.model.annotations": "LogLine Progress",
     "holdfast.model.events": "Event",

@@ -14,6 +14,7 @@ from holdfast.errors import (
     BadDefinition,
     InvalidName,
     RunCancelled,
+    RunCompensationFailed,
     RunFailed,
     RunTerminated,
     RunTimedOut,
@@ -56,6 +57,7 @@ FAILURES: dict[str, type[RunFailed]] = {
     "run.cancelled": RunCancelled,
     "run.terminated": RunTerminated,
     "run.timed_out": RunTimedOut,
+    "run.compensation_failed": RunCompensationFailed,
 }
 
 

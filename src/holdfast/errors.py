@@ -26,11 +26,13 @@ HoldfastError
 ├── RunFailed                HF301  what `result()` raises for a run that did not complete
 │   ├── RunCancelled         HF302
 │   ├── RunTerminated        HF303
-│   └── RunTimedOut          HF304
+│   ├── RunTimedOut          HF304
+│   └── RunCompensationFailed HF305  ... and left something undone
 ├── StepFailed               HF401  what a body catches when a step failed for good
 │   └── StepTimedOut         HF402  (also a TimeoutError)
 ├── NonRetryable             HF403  raised by a step: do not try again
 ├── RetryAfter               HF404  raised by a step: try again after this long
+├── CompensationFailed       HF405  what a saga raises when an undo failed for good
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
 ├── Undecodable              HF503  a stored payload cannot be read
@@ -50,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class HoldfastError(Exception):
@@ -390,6 +392,31 @@ class RunTimedOut(RunFailed, TimeoutError):
     status = "timed out"
 
 
+class Owed(NamedTuple):
+    """A call of a saga that is still to be undone: its key, by what, and why that failed."""
+
+    key: str
+    undo: str
+    type: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.undo} of {self.key} ({self.type}: {self.message})"
+
+
+class RunCompensationFailed(RunFailed):
+    """The run could not undo all it had done."""
+
+    code = "HF305"
+    hint = "Mend what is in the way of the undo; then `holdfast runs retry RUN` goes on with it."
+    status = "left something undone, and ended"
+
+    @property
+    def owed(self) -> tuple[Owed, ...]:
+        """What is still to be undone, in that order."""
+        return tuple(Owed(**each) for each in self.details.get("owed", ()))
+
+
 class StepFailed(HoldfastError):
     """A step failed for good: what a body catches."""
 
@@ -442,6 +469,18 @@ class RetryAfter(HoldfastError):
         except (ValueError, OverflowError, TypeError):
             raise InvalidDuration(field="RetryAfter.delay", value=delay) from None
         super().__init__(message or f"try again after {self.delay}")
+
+
+class CompensationFailed(HoldfastError):
+    """An undo of a saga failed for good: the run ends so, even if the body catches this."""
+
+    code = "HF405"
+    hint = "Mend what is in the way of the undo, and retry the run: it goes on with what is owed."
+
+    def __init__(self, *, owed: tuple[Owed, ...], original: BaseException) -> None:
+        self.owed, self.original = owed, original
+        listed = "; ".join(map(str, owed))
+        super().__init__(f"Still owed: {listed}. {self.hint}")
 
 
 class ReplayMismatch(HoldfastError):

@@ -13,16 +13,18 @@ from holdfast.model.release import RELEASE
 SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
 PINNED = """
-App BadDefinition Bound Client Event HistoryTooLong HoldfastError IllegalMove InvalidArguments
+App BadDefinition Bound Client CompensationFailed Event HistoryTooLong HoldfastError IllegalMove
+InvalidArguments
 InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
 InvalidValue Labels Listing LogLine NonRetryable NotInBody NotInStep OutcomeUnknown PayloadTooLarge
 Progress ReplayMismatch
-Retry RetryAfter Run RunCancelled RunClosed RunConflict RunFailed RunHandle RunNotFound
-RunTerminated RunTimedOut Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
+Retry RetryAfter Run RunCancelled RunClosed RunCompensationFailed RunConflict RunFailed
+RunHandle RunNotFound
+RunTerminated RunTimedOut Saga Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
 StoreUnavailable SyncClient SyncInLoop SyncRunHandle TooManyAsks
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
 cancelled deprecate_patch get_version heartbeat idempotency_key last_heartbeat log now patched
-random sleep uuid wait wait_for
+random saga sleep uuid wait wait_for
 """
 NAMES = PINNED.split()
 

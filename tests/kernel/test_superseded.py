@@ -8,9 +8,11 @@ from holdfast.model.failures import encode_failure
 
 
 def event(seq: int, kind, key: str = "", asked: int = 0, cause: tuple[str, ...] = ()) -> Event:
-    payload = encode_failure(Failure("E", "m", cause=cause)) if kind == "run.failed" else None
+    payload = encode_failure(Failure("E", "m", cause=cause)) if kind in FAILED else None
     return Event(kind, seq, key, payload, asked, seq=seq)
 
+
+FAILED = ("run.failed", "run.compensation_failed")
 
 START = event(1, "run.started")
 
@@ -105,6 +107,16 @@ CASES: dict[str, tuple[tuple[Event, ...], tuple[int, ...]]] = {
             event(7, "run.failed", cause=("b#1",)),
         ),
         (6, 7),
+    ),
+    "a run that owes undos loses only its close: what led to them must lead to them again": (
+        (
+            START,
+            event(2, "deadline.passed"),
+            event(3, "step.failed", "a#1", 1),
+            event(4, "step.failed", "undo(b#1)/c#1", 3),
+            event(5, "run.compensation_failed", cause=("a#1",)),
+        ),
+        (5,),
     ),
     "a cause that is not in the history takes nothing else": (
         (START, event(2, "step.completed", "a#1", 1), event(3, "run.failed", cause=("gone#1",))),

@@ -251,6 +251,74 @@ async def reopened() -> list[int]:
         raise
 
 
+@app.step
+async def undo(n: int | None) -> int:
+    return n or 0
+
+
+@app.step(retry=ONCE)
+async def undo_breaks(n: int | None) -> int:
+    return await breaks.plain(n or 0)
+
+
+async def several(saga: hf.Saga, n: int) -> int:
+    first, second = await asyncio.gather(
+        saga.do(work(n), undo=undo), saga.do(flaky(n + 1), undo=undo)
+    )
+    return first + second
+
+
+@app.workflow
+async def sagas() -> list[str]:
+    """Undone after a failure, by a time-out of either kind, and for a failing sibling."""
+    got: list[str] = []
+
+    async def waits(n: int) -> None:
+        async with hf.saga() as saga:
+            await saga.do(several(saga, n), undo=undo)
+            await saga.do(never(), undo=undo)
+
+    async def fails_inside() -> None:
+        async with hf.saga() as outer, hf.saga() as inner:
+            await outer.do(work(1), undo=undo)
+            await inner.do(work(2), undo=lambda n: asyncio.wait_for(undo(n), 60))
+            await fails(False)
+
+    async def times_out() -> None:
+        async with asyncio.timeout(0.05):
+            await waits(10)
+
+    async def beside() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waits(20))
+            group.create_task(fails(True))
+
+    async def waited_for() -> None:
+        await asyncio.wait_for(waits(30), 0.05)
+
+    for each in (fails_inside, times_out, beside, waited_for):
+        try:
+            await each()
+        except Exception as error:
+            got.append(type(error).__name__)
+    return got
+
+
+@app.workflow
+async def owed() -> list[str]:
+    """Its history holds an undo that failed for good, and the retry that made up for it."""
+    try:
+        async with hf.saga() as outer:
+            await outer.do(work(1), undo=undo)
+            async with hf.saga() as inner:
+                await inner.do(work(2), undo=undo_breaks)
+                await inner.do(work(3), undo=undo)
+                await fails(False)
+    except hf.CompensationFailed as error:
+        return [each.key for each in error.owed]
+    return []
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -262,7 +330,8 @@ FEATURES = {
     "cancel with clean-up": ("cancelled",),
     "patched": ("patched", "unpatched"),
     "get_version and deprecate_patch": ("get_version", "unpatched"),
-    "a run that was reopened": ("reopened",),
+    "a run that was reopened": ("reopened", "owed"),
+    "sagas": ("sagas", "owed"),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -296,7 +365,7 @@ async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
         await run.signal(go, 2)
     if name == "cancelled":
         await run.cancel()
-    if name == "reopened":
+    if name in ("reopened", "owed"):
         BROKEN = True
         with contextlib.suppress(hf.RunFailed):
             await run.result()

@@ -101,6 +101,55 @@ async def checkout(order: Order) -> Receipt:
     return receipt
 
 
+@app.step
+async def refund(receipt: Receipt | None, *, fee: int = 0) -> None:
+    print(receipt, fee)
+
+
+@app.step
+def scrap(order: Order, parcel: str | None) -> bool:
+    return bool(parcel and order.id)
+
+
+async def pack(order: Order) -> list[str]:
+    return [await ship(order)]
+
+
+async def unpack(parcels: list[str] | None) -> int:
+    return len(parcels or [])
+
+
+@app.workflow
+async def careful(order: Order) -> Receipt:
+    async with hf.saga() as saga:
+        receipt = await saga.do(charge(order, currency="USD"), undo=refund)
+        assert_type(receipt, Receipt)
+        parcel = await saga.do(ship(order), undo=lambda parcel: scrap(order, parcel))
+        assert_type(parcel, str)
+        assert_type(await saga.do(pack(order), undo=unpack), list[str])
+        await saga.do(charge(order), undo=refund.options(timeout=5))
+        both = await asyncio.gather(
+            saga.do(charge(order), undo=refund), saga.do(pack(order), undo=unpack)
+        )
+        assert_type(both, tuple[Receipt, list[str]])
+        await added_by_a_helper(saga, order)
+        return receipt
+
+
+async def added_by_a_helper(saga: hf.Saga, order: Order) -> None:
+    try:
+        await saga.do(charge(order), undo=refund)
+    except hf.CompensationFailed as error:
+        assert_type(error.owed[0].key, str)
+
+
+async def what_is_owed(run: hf.RunHandle[Receipt]) -> None:
+    try:
+        await run.result()
+    except hf.RunCompensationFailed as error:
+        assert_type([each.undo for each in error.owed], list[str])
+
+
 @app.workflow(name="nightly", version="2")
 async def close_day(day: str, *, dry: bool = False) -> None:
     if not dry:

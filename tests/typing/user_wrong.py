@@ -87,6 +87,36 @@ async def bodies(order: Order) -> None:
     print(number)
 
 
+@app.step
+async def refund(receipt: Receipt | None) -> None:
+    print(receipt)
+
+
+@app.step
+async def refund_surely(receipt: Receipt) -> None:
+    print(receipt)
+
+
+@app.step
+async def cancel_delivery(parcel: str | None) -> None:
+    print(parcel)
+
+
+async def sagas(order: Order) -> None:
+    async with hf.saga() as saga:
+        await saga.do(charge(order))  # wrong: a call without its undo
+        await saga.do(charge, undo=refund)  # wrong: a step instead of its call
+        await saga.do(charge(order), undo=refund_surely)  # wrong: an undo that cannot take None
+        await saga.do(charge(order), undo=cancel_delivery)  # wrong: an undo of something else
+        await saga.do(charge(order), undo=refund(None))  # wrong: a call instead of an undo
+        await saga.do(charge(order), undo=print)  # wrong: an undo that cannot be awaited
+        saga.do(charge(order), undo=refund)  # wrong: the call is never awaited
+        number: int = await saga.do(charge(order), undo=refund)  # wrong: the result of do
+        print(number)
+    with hf.saga():  # wrong: a saga is entered with async with
+        pass
+
+
 async def clients(order: Order) -> None:
     checkout.bind("order-42")  # wrong: an input of another type
     checkout.bind()  # wrong: a missing input

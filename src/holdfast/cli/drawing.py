@@ -123,7 +123,7 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
         "completed": [(f"holdfast runs result {run.id}", "what it returned"), show],
         "failed": [(f"holdfast runs retry {run.id}", "from the failed step"), show],
         "timed_out": [(f"holdfast runs retry {run.id}", "from where it stopped"), show],
-        "compensation_failed": [(f"holdfast runs retry {run.id}", "the clean-up"), show],
+        "compensation_failed": [(f"holdfast runs retry {run.id}", "go on with what is owed"), show],
         "cancelled": [show],
         "terminated": [show],
         "moved": [show],

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import count
+from holdfast.errors import Owed
 from holdfast.model.events import CLASS_OF, Event, Failure
 from holdfast.model.failures import decode_failure
 
@@ -60,6 +61,14 @@ def failure_in(events: Sequence[Event]) -> Told | None:
             if event.kind == "step.failed" and event.key == key:
                 return Told(key, decode_failure(event.payload))
     return Told("", failure)
+
+
+def owed_in(events: Sequence[Event]) -> tuple[Owed, ...]:
+    """Return what a run that could not undo all it had done still owes, in order."""
+    if not events or events[-1].kind != "run.compensation_failed":
+        return ()
+    details = decode_failure(events[-1].payload).details
+    return tuple(Owed(**each) for each in cast("Any", details.get("owed", ())))
 
 
 def say_failure(told: Told) -> None:

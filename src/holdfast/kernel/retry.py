@@ -4,8 +4,11 @@ A blocked or quarantined run simply goes on. A failed one is reopened in a new g
 close, its passed deadline, the step failures that caused it with their attempts, and what the body
 noted after the first of them are superseded; its time-out begins anew. Other answers stay. Those
 that the body no longer asks for, because it came to them by way of the failure, are superseded by
-whoever replays the run next. Which changes of the code the run follows stays too: answers that are
-kept were computed with them.
+whoever replays the run next, with what they had undone. Which changes of the code the run follows
+stays too: answers that are kept were computed with them.
+
+A run that could not undo all loses only its close: what led to it stays, and when its body has
+ended again, what is owed runs once more.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 
 from holdfast.kernel.refusal import illegal
 from holdfast.model.commands import RetryRun
-from holdfast.model.events import CLASS_OF, Event, EventKind
+from holdfast.model.events import CLASS_OF, COMPENSATION, Event, EventKind
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
@@ -31,12 +34,13 @@ def decide(command: RetryRun) -> Move:
     reopens = command.status in REOPENED
     payload = json.dumps({"reason": command.reason}).encode() if command.reason else None
     kind: EventKind = "run.reopened" if reopens else "run.resumed"
+    key = COMPENSATION if command.status == "compensation_failed" else ""
     return Move(
         ns=command.ns,
         run=command.run,
         origins=(REOPENED if reopens else RESUMED),
         status="pending",
-        event=Event(kind, command.at, payload=payload, digest=command.shape),
+        event=Event(kind, command.at, key, payload, digest=command.shape),
         wake_at=command.at,
         seq=seq,
         supersedes=superseded(command.history) if reopens else (),
@@ -48,6 +52,8 @@ def decide(command: RetryRun) -> Move:
 def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     """Return the seqs of living events that a retry of this failed run takes back."""
     close = next(event for event in reversed(history) if CLASS_OF[event.kind] == "close")
+    if close.kind == "run.compensation_failed":
+        return (close.seq,)
     causes = set(decode_failure(close.payload).cause)
     failures = [e.seq for e in history if e.kind == "step.failed" and e.key in causes]
     attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.errors import StepFailed
+from holdfast.errors import CompensationFailed, StepFailed
 from holdfast.machine.tasks import Task
 from holdfast.machine.values import Schema
 from holdfast.model.asks import Ended
-from holdfast.model.failures import failure_of
+from holdfast.model.failures import failure_of, not_compensated
+
+if TYPE_CHECKING:
+    from holdfast.machine.machine import Machine
 
 
-def ended_of(task: Task, result: Schema[Any], *, was_cancelled: bool) -> Ended:
+def ended_of(task: Task, machine: Machine) -> Ended:
     """Return how the body's task ended: its result as bytes, or why there is none.
 
     CancelledError is a failure unless the run was asked to cancel; a body that swallows the cancel
-    and returns is completed.
+    and returns is completed. What is owed to a saga outweighs all of it.
     """
+    ended = _ended_of(task, machine.signature.result, is_cancelled=bool(machine.cancelled_by))
+    return unless_owed(ended, machine)
+
+
+def unless_owed(ended: Ended, machine: Machine) -> Ended:
+    """Return how the run ends, if it would end so but for what its sagas still owe."""
+    owed = machine.sagas.pending() if machine.sagas is not None else ()
+    if not owed:
+        return ended
+    return Ended("compensation_failed", failure=not_compensated(ended, machine.cancelled_by, owed))
+
+
+def _ended_of(task: Task, result: Schema[Any], *, is_cancelled: bool) -> Ended:
     try:
         value = task.result()
-    except CancelledError as error:
-        return Ended("cancelled") if was_cancelled else _failed(error)
-    except BaseException as error:  # SystemExit in a body fails the run, no more
+    except BaseException as raised:  # SystemExit in a body fails the run, no more
+        error = raised
+        while isinstance(error, CompensationFailed):  # once all is undone, what led to it counts
+            error = error.original
+        if isinstance(error, CancelledError) and is_cancelled:
+            return Ended("cancelled")
         return _failed(error)
     try:
         return Ended("completed", result.cross(value, where="result of the workflow")[0])

@@ -19,7 +19,7 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
 from holdfast.machine.changes import Changes, changes_of
@@ -30,6 +30,7 @@ from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.source import source_of
 from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import (
+    half_way,
     is_closed,
     retire,
     transparent,
@@ -42,6 +43,9 @@ from holdfast.model.events import Event, Failure
 from holdfast.model.failures import decode_failure
 from holdfast.model.makers import maker
 from holdfast.model.settings import Guard
+
+if TYPE_CHECKING:
+    from holdfast.machine.sagas import Sagas
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -90,9 +94,9 @@ class Machine:
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "_was_cancelled", "asks", "body", "changes", "ended", "generation",
-                 "guard", "is_quiet", "lines", "loop", "notes", "now", "ns", "past", "run", "seq",
-                 "signature", "unawaited", "violation", "warnings")  # fmt: skip
+                 "_unstarted", "asks", "body", "cancelled_by", "changes", "ended", "generation",
+                 "guard", "is_quiet", "lines", "loop", "notes", "now", "ns", "past", "run", "sagas",
+                 "seq", "signature", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -115,10 +119,11 @@ class Machine:
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
+        self.sagas: Sagas | None = None
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
         self.generation = 1
-        self._was_cancelled = False
+        self.cancelled_by = ""
         self._is_inside = False
         self._ahead: Iterator[Event] = NOTHING_AHEAD
         self._next: Event | None = None
@@ -231,7 +236,7 @@ class Machine:
                 loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
-        self.violation = self.changes = None  # their frames and their machine
+        self.violation = self.changes = self.sagas = None  # their frames and their machine
 
     # --- what a body does with it
 
@@ -346,9 +351,9 @@ class Machine:
 
     def _cancel(self, event: Event, _: object) -> None:
         # A state, not a blow: a second one would hit the clean-up after the first.
-        if self._was_cancelled or self.loop.dead or self.loop.main is None:
+        if self.cancelled_by or self.loop.dead or self.loop.main is None:
             return
-        self._was_cancelled = True
+        self.cancelled_by = event.kind
         self.loop.main.cancel()
         self._spin()
 
@@ -438,7 +443,9 @@ class Machine:
             raise self.violation  # whatever the body caught
         main = loop.main
         if main is not None and main.done() and self.ended is None:
-            ended = ended_of(main, self.signature.result, was_cancelled=self._was_cancelled)
+            if self.sagas is not None and self.sagas.hold():
+                return
+            ended = ended_of(main, self)
             leftovers = tuple(task.label for task in unfinished(loop.tasks))
             self._retire(cancel=True)
             self.ended = ended._replace(leftovers=leftovers)
@@ -455,19 +462,13 @@ class Machine:
             loop.generators = None
             for generator in reversed(abandoned):
                 if cancel:
-                    self._tell_abandoned(generator)
+                    self.warnings += (half_way(generator),)
                 unwind_generator(generator)
         unstarted, self._unstarted = self._unstarted, {}
         open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
         for call in open_calls.values():
             call.close()
         self.unawaited += tuple(open_calls)
-
-    def _tell_abandoned(self, generator: Any) -> None:
-        self.warnings += (
-            f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
-            f"ask for nothing. Wrap it in contextlib.aclosing(...).",
-        )
 
     def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
         return ReplayMismatch(

@@ -14,7 +14,7 @@ import asyncio
 import sys
 from asyncio import events
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BodyStuck, MachineClosed
@@ -131,6 +131,12 @@ class Spinner(asyncio.AbstractEventLoop):
         """Start the body itself, in an empty context."""
         self.main = Task(coro, self, scope=Scope(""), context=Context(), name=None)
         self.tasks.append(self.main)
+
+    def branch(self, coro: Coro, scope: Scope) -> Task:
+        """Start a task of ours at a place that is not counted."""
+        task = Task(coro, self, scope=scope, context=copy_context(), name=None)
+        self.tasks.append(task)
+        return task
 
     def scope(self) -> Scope:
         """Return the place of the running task, whose counters give the next key."""

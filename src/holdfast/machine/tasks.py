@@ -115,8 +115,13 @@ class Task(asyncio.Task[Any]):
         """Name the task for people: the key it waits for, or its place in the tree."""
         coro: Any = self.get_coro()
         if is_transparent(coro) and coro.cr_frame is not None:
-            return str(coro.cr_frame.f_locals.get("key") or coro.__name__)
+            return key_of(coro) or str(coro.__name__)
         return self.scope.path[:-1] or "body"
+
+
+def key_of(coro: Any) -> str:
+    """Return the key that a step call or a primitive of ours took, if it took one."""
+    return str(coro.cr_frame.f_locals.get("key") or "") if coro.cr_frame is not None else ""
 
 
 def is_transparent(coro: object) -> bool:
@@ -173,6 +178,14 @@ def unordered() -> BadDefinition:
     return BadDefinition(
         what="asyncio.as_completed has no fixed order in a workflow body",
         hint="Use hf.as_completed, which takes the same arguments.",
+    )
+
+
+def half_way(generator: Any) -> str:
+    """Say what became of an asynchronous generator that a body abandoned."""
+    return (
+        f"async generator {generator.__qualname__} was left half-way, and its clean-up could "
+        f"ask for nothing. Wrap it in contextlib.aclosing(...)."
     )
 
 

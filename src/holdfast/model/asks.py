@@ -23,7 +23,7 @@ class StepAsk(NamedTuple):
 class Ended(NamedTuple):
     """How a body ended: with a result's bytes, or with a failure."""
 
-    status: Literal["completed", "failed", "cancelled", "timed_out"]
+    status: Literal["completed", "failed", "cancelled", "timed_out", "compensation_failed"]
     payload: bytes | None = None
     failure: Failure | None = None
     leftovers: tuple[str, ...] = ()

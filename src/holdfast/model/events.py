@@ -51,6 +51,9 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
     "run.moved": "close",
 }
 
+COMPENSATION = "compensation"
+"""The key of a `run.reopened` that lets undos run again which had failed for good."""
+
 FED: frozenset[EventKind] = frozenset(
     kind for kind, group in CLASS_OF.items() if group in ("start", "answer", "message", "note")
 )

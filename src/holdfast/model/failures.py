@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Sequence
 from typing import Any, cast
 
+from holdfast.errors import Owed
+from holdfast.model.asks import Ended
 from holdfast.model.events import Failure
 
 MESSAGE_LIMIT = 4_000
@@ -26,6 +29,23 @@ def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) 
         attempts=attempts,
         traceback=_printable("".join(lines))[-TRACEBACK_LIMIT:],
         details=details or {},
+    )
+
+
+def not_compensated(ended: Ended, cancelled_by: str, owed: Sequence[Owed]) -> Failure:
+    """Describe what is left undone, in order, and how the run would have ended without that."""
+    told = ended.failure
+    is_overdue = ended.status == "cancelled" and cancelled_by == "deadline.passed"
+    status: str = "timed_out" if is_overdue else ended.status
+    original, after = {"status": status}, status.replace("_", " ")
+    if told is not None:
+        original |= {"type": told.type, "message": told.message}
+        after = f"{told.type}: {told.message}"
+    return Failure(
+        type="CompensationFailed",
+        message=f"still owed after {after}: {'; '.join(map(str, owed))}"[:MESSAGE_LIMIT],
+        traceback=told.traceback if told is not None else "",
+        details={"owed": [each._asdict() for each in owed], "original": original},
     )
 
 

@@ -49,4 +49,4 @@ def _failure(run: str, event: Event) -> Exception:
 
     failure = decode_failure(event.payload)
     made = FAILURES.get(event.kind, RunFailed)
-    return made(run=run, type=failure.type, message=failure.message)
+    return made(run=run, type=failure.type, message=failure.message, details=failure.details)

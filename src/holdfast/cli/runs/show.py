@@ -20,7 +20,7 @@ from holdfast.cli.documents import (
 )
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, said, told
-from holdfast.cli.failures import failure_in, say_failure, say_traceback
+from holdfast.cli.failures import failure_in, owed_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
 from holdfast.cli.timeline import signal_in
@@ -47,7 +47,7 @@ COLUMNS = (
 @options.with_door
 def command(door: Door, run: str, chosen: str | None) -> None:
     """Show a run and every event of it."""
-    names = choosing.fields_of(chosen, (*RUN_FIELDS, "progress", "history"))
+    names = choosing.fields_of(chosen, (*RUN_FIELDS, "progress", "owed", "history"))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))
@@ -60,8 +60,9 @@ def command(door: Door, run: str, chosen: str | None) -> None:
     if chosen:
         history = [event_document(event) for event in loaded.events]
         progress = [progress_document(beat) for beat in loaded.progress]
-        document = {**run_document(loaded.run, labels), "progress": progress, "history": history}
-        say_json(choosing.only(document, names))
+        owed = [each._asdict() for each in owed_in(loaded.events)]
+        more = {"progress": progress, "owed": owed, "history": history}
+        say_json(choosing.only({**run_document(loaded.run, labels), **more}, names))
     elif STDOUT.is_person:
         _say(loaded, labels, now, code)
     else:
@@ -110,6 +111,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
         names = ", ".join(clean(message.name or message.kind) for message in loaded.mail)
         facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
     facts += [("progress", said(beat, now)) for beat in loaded.progress]
+    facts += [("owed", clean(str(each))) for each in owed_in(events)]
     if events and events[0].kind == "run.started":
         facts.append(("input", clean(compact(events[0].payload))))
     if events and events[-1].kind == "run.completed":

@@ -6,7 +6,7 @@ Every open run is in exactly one bucket; this says which, in words, and what to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 
@@ -15,10 +15,12 @@ from holdfast.cli.code import versions_of
 from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.failures import owed_in
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
+from holdfast.model.failures import decode_failure
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
 from holdfast.model.workers import WorkerRow
@@ -216,6 +218,8 @@ def _quarantined(case: Case) -> Told:
 
 def _closed(case: Case) -> Told:
     run = case.run
+    if run.status == "compensation_failed":
+        return _owing(case)
     words = {"completed": "It completed", "failed": "It failed", "moved": "It moved on"}
     said = words.get(run.status, f"It was {run.status.replace('_', ' ')}")
     if run.status == "timed_out":
@@ -225,6 +229,19 @@ def _closed(case: Case) -> Told:
     told = f"{said} {when}, after {count(run.seq, 'event')}{reason}"
     stop = "" if told.endswith((".", "…")) else "."
     return Told([f"{told}{stop}"], next_commands(run))
+
+
+def _owing(case: Case) -> Told:
+    """Say what is still to be undone, and how the run ends once it is."""
+    run, failure = case.run, decode_failure(case.loaded.events[-1].payload)
+    original = cast("dict[str, str]", failure.details.get("original", {}))
+    status = original.get("status", "failed")
+    cause = clean(f": {original['type']}: {original['message']}") if "type" in original else ""
+    when = ago(run.closed_at or run.updated_at, case.now)
+    sentences = [f"It could not undo all it had done, {when}, after {count(run.seq, 'event')}."]
+    sentences += [f"Still owed: {clean(str(each))}." for each in owed_in(case.loaded.events)]
+    sentences.append(f"Once that is done, it is {status.replace('_', ' ')}{cause.rstrip('.')}.")
+    return Told(sentences, next_commands(run))
 
 
 def _lost(case: Case) -> Told:

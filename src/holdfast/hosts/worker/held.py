@@ -149,9 +149,20 @@ class Held:
             times.append(timer[0])
         if self._deadline is not None:
             times.append(self._deadline)
-        if self.cancelled_at is not None:
-            times.append(self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6))
+        if (forced_at := self._forced_at()) is not None:
+            times.append(forced_at)
         return min(times, default=None)
+
+    def _forced_at(self) -> int | None:
+        """Return when a cancelled body is ended whatever it does; never while a saga undoes."""
+        if self.cancelled_at is None:
+            return None
+        since, sagas = max(self.cancelled_at, self._reopened_at), self.machine.sagas
+        if sagas is not None:
+            if sagas.undoing:
+                return None
+            since = max(since, sagas.undone_at)
+        return since + round(self._worker.settings.cancel_grace * 1e6)
 
     def _wakes_soon(self, now: int) -> bool:
         wake_at = self._wake_at()

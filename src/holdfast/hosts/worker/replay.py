@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.overdue import waited_for
+from holdfast.machine import Machine
+from holdfast.machine.sagas import taken_back
 from holdfast.model.events import Event
 from holdfast.model.failures import in_a_line
 
@@ -23,6 +25,27 @@ class Folded(NamedTuple):
     """What the body waited for when its deadline passed."""
     reopened_at: int
     reopened_seq: int
+
+
+def feed(
+    machine: Machine,
+    events: Sequence[Event],
+    generation: int,
+    *,
+    is_new: bool,
+    again: Callable[[], Machine],
+) -> tuple[int, ...]:
+    """Feed a history; return what of it no longer counts, by seq.
+
+    What was undone before a retry has to be done again: a body that was shown the result of such a
+    call, and does not ask for its undo, is begun `again` without it.
+    """
+    left_out = machine.feed_all(events, generation, is_new=is_new)
+    while left_out and (undone := taken_back(events, left_out, generation)):
+        gone = undone.union(left_out)
+        kept = [event for event in events if event.seq not in gone]
+        left_out = tuple(sorted((*gone, *again().feed_all(kept, generation))))
+    return left_out
 
 
 def fold(events: tuple[Event, ...], generation: int) -> Folded:

@@ -21,6 +21,8 @@ from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import dispatch
+from holdfast.machine import Machine
+from holdfast.machine.ending import unless_owed
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
@@ -205,19 +207,15 @@ class Session(Held):
             return
         elif self.seq >= self._long_at and self._is_too_long():
             self._block(draft, HistoryTooLong(events=self.seq, limit=self._long_at), ())
-        elif self._is_out_of_grace(draft.at):
-            draft.close(overdue.ending(Ended("cancelled"), self.run, self._overdue))
+        elif (forced_at := self._forced_at()) is not None and draft.at >= forced_at:
+            ended = unless_owed(Ended("cancelled"), self.machine)
+            draft.close(overdue.ending(ended, self.run, self._overdue))
         elif not self._is_busy(turn):
             self._settle_down(draft)
 
     def _is_too_long(self) -> bool:
         self._long_at = length.notice(self.run.id, self.seq, self._worker.settings.history)
         return self.seq >= self._long_at
-
-    def _is_out_of_grace(self, at: int) -> bool:
-        if self.cancelled_at is None:
-            return False
-        return at >= self.cancelled_at + round(self._worker.settings.cancel_grace * 1e6)
 
     def _is_busy(self, turn: Turn) -> bool:
         """Tell whether steps run, or are about to."""
@@ -355,8 +353,7 @@ class Session(Held):
             return False
         self._must_read = False
         if self.machine.seq:  # it has seen what may not be stored
-            self.machine.close()
-            self.machine = self._worker.new_machine(self.run)
+            self._begin_again()
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
         if loaded.progress or self.notebook is not None:
@@ -372,6 +369,11 @@ class Session(Held):
             self.running.pop(key).stop()
         self._resumes = True
         return True
+
+    def _begin_again(self) -> Machine:
+        self.machine.close()
+        self.machine = self._worker.new_machine(self.run)
+        return self.machine
 
     async def _read_mail(self) -> bool:
         loaded = await self._load(after=self.seq)
@@ -412,10 +414,11 @@ class Session(Held):
         overdue.set_aside(draft, self.run, error, mail, self.machine.notes, shape)
 
     def _replay(self, events: tuple[Event, ...]) -> None:
-        machine = self.machine
         # Under the first epoch nobody held the run before: its start is seen for the first time.
         is_new = self.run.seq == self.run.epoch == 1
-        left_out = machine.feed_all(events, self.run.generation, is_new=is_new)
+        generation, again = self.run.generation, self._begin_again
+        left_out = replay.feed(self.machine, events, generation, is_new=is_new, again=again)
+        machine = self.machine
         if machine.lines:
             self.notes().begin(take_lines(machine), events[0].at)
         folded = replay.fold(events, self.run.generation)

@@ -16,6 +16,7 @@ CLOSES: dict[str, EventKind] = {
     "failed": "run.failed",
     "cancelled": "run.cancelled",
     "timed_out": "run.timed_out",
+    "compensation_failed": "run.compensation_failed",
 }
 
 _new_event, _new_command = maker(Event), maker(CommitTurn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import IllegalMove, RunNotFound
 from holdfast.model.commands import RetryRun
-from holdfast.model.events import Failure
+from holdfast.model.events import COMPENSATION, Failure
 from holdfast.model.failures import encode_failure
 from holdfast.model.run import Run
 from holdfast.model.status import RUN_MOVES
@@ -111,6 +111,19 @@ async def test_a_close_without_a_cause_is_all_that_goes(harness: Harness) -> Non
         await harness.end(await harness.row(status), status, encode_failure(Failure("E", "m")))
         await harness.retry(status)
         assert await harness.kinds(status) == ["run.started", "step.completed", "run.reopened"]
+
+
+async def test_a_run_that_could_not_undo_all_keeps_what_led_to_it(harness: Harness) -> None:
+    run = await harness.held("r")
+    await harness.commit(run, event("step.failed", "ship#1", asked_seq=1, payload=CAUSE))
+    await harness.end(await harness.row("r"), "compensation_failed", CAUSE)
+    await harness.retry("r")
+    loaded = await harness.load("r")
+    kept = [(each.kind, each.key) for each in loaded.events[1:]]
+    assert kept == [("step.failed", "ship#1"), ("run.reopened", COMPENSATION)]
+    assert loaded.run.status == "pending"
+    [run] = (await harness.claim("B")).runs
+    assert run.generation == 2
 
 
 async def test_blocked_and_quarantined_runs_simply_go_on(harness: Harness) -> None:
