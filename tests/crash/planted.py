@@ -9,6 +9,7 @@ from unittest.mock import patch
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
+from holdfast.machine.sagas import Block, Saga
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -200,6 +201,22 @@ def session(kind: type[Session]) -> Iterator[Plant]:
         yield Plant()
 
 
+async def forgetful(saga: Saga, block: Block, error: BaseException) -> None:
+    """Undoes only what it did itself, and nothing that was done before a crash."""
+    if saga._machine.past is None:
+        await COMPENSATE(saga, block, error)
+
+
+COMPENSATE = Saga._compensate
+
+
+@contextmanager
+def forgetting() -> Iterator[Plant]:
+    swapped = patch.object(Saga, "_compensate", forgetful)
+    with swapped, patch.object(Worker, "check_replay", unchecked):
+        yield Plant()
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 PLANTED: dict[str, Planted] = {
@@ -210,4 +227,5 @@ PLANTED: dict[str, Planted] = {
     "steps started before the commit": lambda: session(StartsFirst),
     "feed after the commit": lambda: session(FeedsLate),
     "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
+    "compensation skipped after a crash": forgetting,
 }

@@ -7,6 +7,7 @@ import itertools
 import os
 
 import holdfast as hf
+from holdfast.machine.sagas import undone_by
 from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Scenario, World, effect
 
@@ -535,6 +536,116 @@ async def run_copy(caller: Caller) -> None:
     assert await caller.result("copy") == ("completed", 7)
 
 
+# --- sagas: after a failure, after a cancel, with an undo that fails, and retried
+
+
+@app.step(retry=ONCE)
+async def book(place: str) -> str:
+    effect(place)
+    await asyncio.sleep(1)
+    return f"{place} of {hf.idempotency_key().split('/')[2]}"
+
+
+@app.step(retry=hf.Retry(max_attempts=2, initial=2, jitter=False))
+async def release(booking: str | None) -> None:
+    effect(booking)
+    if hf.attempt() == 1 and booking and booking.startswith("hotel"):
+        raise ConnectionError("not yet")
+
+
+@app.step(retry=ONCE)
+async def release_once(booking: str | None) -> None:
+    effect(booking)
+    if int(hf.idempotency_key().split("/")[2]) == 1:
+        raise ConnectionError("the first life is hard")
+    await asyncio.sleep(3)  # the run fails after it: a caller in doubt must not retry that too
+
+
+@app.workflow
+async def travel(fails: bool) -> None:
+    async with hf.saga() as saga:
+        await saga.do(book("hotel"), undo=release)
+        await saga.do(book("flight"), undo=release)
+        await (refuse(1) if fails else hf.wait_for(go))
+
+
+@app.workflow
+async def owing_travel() -> None:
+    async with hf.saga() as saga:
+        await saga.do(book("hotel"), undo=release)
+        async with hf.saga() as inner:
+            await inner.do(book("flight"), undo=release_once)
+            await refuse(1)
+
+
+@app.workflow
+async def second_travel() -> list[str]:
+    async with hf.saga() as saga:
+        booked = [await saga.do(book("hotel"), undo=release)]
+        return [*booked, str(await mended())]
+
+
+async def run_saga(caller: Caller) -> None:
+    await caller.start(travel.bind(True), "saga")
+    assert await caller.result("saga") == ("failed", "StepFailed")
+
+
+async def run_cancelled_saga(caller: Caller) -> None:
+    for run, after in (("saga-early", 1.5), ("saga-late", 4.0)):
+        await caller.start(travel.bind(False), run)
+        await caller.sleep(after)
+        await caller.cancel(run)
+        assert (await caller.result(run)).status == "was cancelled"
+
+
+async def run_owing_saga(caller: Caller) -> None:
+    await caller.start(owing_travel.bind(), "owing")
+    if (await caller.row("owing")).generation == 1:
+        await caller.until("owing", "compensation_failed")
+        await caller.retry("owing")
+    while (await caller.row("owing")).status == "compensation_failed":
+        await caller.retry("owing")
+    assert await caller.result("owing") == ("failed", "StepFailed")
+
+
+async def run_retried_saga(caller: Caller) -> None:
+    await caller.start(second_travel.bind(), "again")
+    if (await caller.row("again")).generation == 1:
+        await caller.until("again", "failed")
+        await caller.retry("again")
+    while (await caller.row("again")).status == "failed":
+        await caller.retry("again")
+    assert await caller.result("again") == ("completed", ["hotel of 2", "2"])
+
+
+def each_is_undone_once(world: World) -> list[str]:
+    """What a step did is undone once as recorded, the last first, with what it gave."""
+    found: list[str] = []
+    for run in world.dump.runs:
+        events = world.dump.events[run.ns, run.id]
+        living = [e for e in events if e.superseded_by is None and e.kind == "step.completed"]
+        results = {e.key: (e.payload or b"").decode() for e in living if e.key.startswith("book")}
+        undone = [done for e in living for done in undone_by(e.key)]
+        if run.status == "completed":
+            wrong = undone
+        else:
+            happened = {e.key for e in world.effects if e.run == run.id and e.key[:4] == "book"}
+            wrong = sorted({*results, *happened, *undone} ^ {*undone})
+            first = [done for e in living if e.generation == 1 for done in undone_by(e.key)]
+            in_order = sorted(first, reverse=True)
+            wrong += [] if first == in_order else [f"{first} instead of {in_order}"]
+            wrong += [] if len({*undone}) == len(undone) else [f"{undone} with doubles"]
+        found += [f"{run.id}: {each} is not undone as it should be" for each in wrong]
+        gave = {(e.key, (e.payload or b"").decode()) for e in events if e.kind == "step.completed"}
+        found += [
+            f"{run.id}: {e.key} was given {e.note!r}, which {done} did not give"
+            for e in world.effects
+            for done in undone_by(e.key)
+            if e.run == run.id and e.note and (done, f'"{e.note}"') not in gave
+        ]
+    return found
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -564,6 +675,10 @@ SCENARIOS = {
         Scenario("heartbeat", app, run_chatty, apart=True, workers=2, check=each_is_said),
         Scenario("heartbeat-deploy", app, run_chatty, workers=1, deploys_at=4.0,
                  settings=dataclasses.replace(SETTINGS, drain=0.5), check=each_is_said),
+        Scenario("saga", app, run_saga, apart=True, workers=2, check=each_is_undone_once),
+        Scenario("saga-cancelled", app, run_cancelled_saga, either=True, check=each_is_undone_once),
+        Scenario("saga-owed", app, run_owing_saga, check=each_is_undone_once),
+        Scenario("saga-retried", app, run_retried_saga, check=each_is_undone_once),
         Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1),
                  flavours=("stall",)),
         Scenario("storm", app, run_storm, flavours=("stall",)),

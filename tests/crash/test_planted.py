@@ -16,6 +16,7 @@ CATCHERS = {
     "steps started before the commit": "chain",
     "feed after the commit": "race",
     "eviction by garbage collection": "eviction",
+    "compensation skipped after a crash": "saga",
 }
 
 

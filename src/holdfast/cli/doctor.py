@@ -32,6 +32,7 @@ INVARIANTS = {
     "I7": "no timer fired early; time never goes back",
     "I8": "each run is in exactly one bucket",
     "I9": "heartbeats are of open steps, log lines of runs that are there",
+    "I16": "nothing is undone before it has ended",
 }
 SHOWN = 20
 

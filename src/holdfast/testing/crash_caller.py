@@ -118,7 +118,7 @@ class Caller:
             await self._surely(self._client.get(run).retry)
         except IllegalMove:
             row = await self.row(run)
-            if row.generation == 1 and row.status in ("failed", "blocked"):
+            if row.generation == 1 and row.status in ("failed", "compensation_failed", "blocked"):
                 raise  # it was not our own first try, of unknown outcome, that moved it
 
     async def forget(self, run: str) -> None:

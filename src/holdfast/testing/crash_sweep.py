@@ -198,7 +198,7 @@ def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:
         or event.key.split("#")[0] in loose
     ):
         text = ""
-    elif event.kind in ("step.failed", "run.failed"):
+    elif event.kind in ("step.failed", "run.failed", "run.compensation_failed"):
         failure = decode_failure(event.payload)
         text = f"{failure.type}: {failure.message}, attempt {failure.attempts}"
     return event.kind, event.key, text

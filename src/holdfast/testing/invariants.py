@@ -12,6 +12,7 @@ I6  messages: accepted = read + waiting, each read once, in the order of accepta
 I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
 I9  only open runs have heartbeats, and only of steps that are not answered; log lines have a run
+I16 nothing is undone before it has ended
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from holdfast.machine.sagas import undone_by
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import CLASS_OF, Event
@@ -221,6 +223,16 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
             yield f"the heartbeat of {beat.key} has epoch {beat.epoch} of {kept.run.epoch}"
 
 
+def _undos(kept: Kept) -> Iterator[str]:
+    answers = [event for event in kept.living if CLASS_OF[event.kind] == "answer"]
+    undos = [(event, done) for event in answers for done in undone_by(event.key)]
+    for undo, done in undos:
+        for event in answers:
+            is_of_it = event.key == done or event.key.startswith(f"{done}/")
+            if is_of_it and event.seq > undo.asked_seq:
+                yield f"{undo.key} was asked after event {undo.asked_seq}, before {event.key} ended"
+
+
 def _unkept_promises(dump: Dump) -> Iterator[Violation]:
     runs = {(run.ns, run.id): run for run in dump.runs}
     for start in dump.journal.starts:
@@ -258,4 +270,5 @@ RULES: dict[str, Callable[[Kept], Iterator[str]]] = {
     "I4": _answers,
     "I6": _messages,
     "I7": _times,
+    "I16": _undos,
 }
