@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Generator
 
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres.connection import Line, Target
-from holdfast.stores.postgres.failures import told
+from holdfast.stores.postgres.failures import caused, code_of, told
 from holdfast.stores.postgres.statements import migrations, queries
 
 log = logging.getLogger("holdfast.store")
@@ -16,6 +18,7 @@ SQL = queries()
 
 OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
+NOT_ALLOWED = "42501"
 
 
 async def check(line: Line, target: Target) -> None:
@@ -62,9 +65,9 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
 async def migrate(line: Line) -> None:
     """Bring the schema to this release's version, one process at a time. Raises `StoreVersion`."""
     scripts = migrations()
-    if await _version(line) == len(scripts):
-        return
-    try:
+    with _migrating():
+        if await _version(line) == len(scripts):
+            return
         async with line.transaction() as ask:
             await ask(SQL.lock_schema, key=LOCK)
             # Read again, under the lock: somebody else may have been faster.
@@ -73,11 +76,25 @@ async def migrate(line: Line) -> None:
             for version, script in enumerate(scripts[present:], start=present + 1):
                 await ask.script(script)
                 await ask(SQL.mark_schema, version=version)
+
+
+@contextlib.contextmanager
+def _migrating() -> Generator[None]:
+    """Tell apart what a second try may mend, and what a person must."""
+    try:
+        yield
     except asyncpg.PostgresError as error:
-        raise StoreUnavailable(
-            f"The schema could not be brought to this release's: {told(error)}. Start again; "
-            f"nothing was changed. The user needs the right to create a schema, once."
-        ) from error
+        if code_of(error) == NOT_ALLOWED:
+            meant: Exception = StoreSettings(
+                f"The user of the URL has too few rights: {told(error)}. Once, it needs GRANT "
+                f"CREATE ON DATABASE; later, to use the schema `holdfast` and all in it."
+            )
+        else:
+            meant = StoreUnavailable(
+                f"The schema could not be brought to this release's: {told(error)}. Start again; "
+                f"nothing was changed."
+            )
+        raise caused(meant, error) from error
 
 
 async def _version(line: Line) -> int:
