@@ -218,8 +218,8 @@ async def test_an_outage_is_survived(server):
 
 async def test_a_deaf_link_is_a_state_that_heals(postgres_store, monkeypatch):
     """Nothing is answered for a while: the worker says that it is degraded, and then goes on."""
-    for name in ("PATIENCE_SECONDS", "CONNECT_SECONDS"):
-        monkeypatch.setattr(f"holdfast.stores.postgres.connection.{name}", 1.0)
+    for name in ("connection.PATIENCE_SECONDS", "target.CONNECT_SECONDS"):
+        monkeypatch.setattr(f"holdfast.stores.postgres.{name}", 1.0)
     app = hf.App("deaf")
     began, release = asyncio.Event(), asyncio.Event()
 

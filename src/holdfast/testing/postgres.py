@@ -269,7 +269,7 @@ def _begin(folder: Path, found: Programs) -> str:
     programs, data, log = found.reachable(folder), folder / "data", folder / "log"
     where = ("listen_addresses=127.0.0.1", f"unix_socket_directories={folder}")
     for left in reversed(range(TRIES)):
-        port = _free_port()
+        port = free_port()
         _configure(folder, *where, f"port={port}")
         try:
             programs.serve("pg_ctl", "-D", data, "-l", log, "-w", "start")
@@ -287,7 +287,8 @@ def _configure(folder: Path, *settings: str) -> None:
         file.writelines(f"{name} = '{value}'\n" for name, value in pairs)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

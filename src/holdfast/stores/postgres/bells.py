@@ -17,9 +17,10 @@ from typing import Any
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
-from holdfast.stores.postgres.connection import CONNECT_SECONDS, Connection, Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import CONNECT_SECONDS, Connection, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()

@@ -9,9 +9,10 @@ from collections.abc import Generator
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
-from holdfast.stores.postgres.connection import Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import caused, code_of, told
 from holdfast.stores.postgres.statements import migrations, queries
+from holdfast.stores.postgres.target import Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
@@ -44,10 +45,10 @@ async def check(line: Line, target: Target) -> None:
             f"what it has acknowledged. Set both to on."
         )
     # Known only now that there is a connection.
-    _warn(version, pages, idle, is_pooled=target.is_pooled)
+    _warn(version, pages, idle, target)
 
 
-def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
+def _warn(version: int, pages: str, idle: str, target: Target) -> None:
     if version > NEWEST:
         log.warning("PostgreSQL %d is newer than what this release was tested with", version)
     if pages != "on":
@@ -55,7 +56,12 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
             "PostgreSQL runs with full_page_writes=off: after a crash a page may be torn, unless "
             "the file system writes pages whole"
         )
-    if is_pooled and idle == "0":
+    if target.forgets:
+        log.warning(
+            "the pooler forgets prepared statements, so every statement takes four round trips: "
+            "use pgbouncer 1.21 or later with max_prepared_statements above 0, or name the server"
+        )
+    if target.is_pooled and idle == "0":
         log.warning(
             "the pooler takes no settings, and the role has no idle_in_transaction_session_timeout:"
             " set it with ALTER ROLE, or a session whose client is gone may hold its locks for ever"

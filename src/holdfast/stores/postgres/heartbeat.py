@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from holdfast.model.writes import Notice, Outcome, Write
-from holdfast.stores.postgres.connection import BY_KEY, Line, Target
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.target import BY_KEY, Target
 from holdfast.stores.postgres.writer import Writer
 
 
