@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.kernel.dispatch import decide
+from holdfast.model.events import Event
 from holdfast.model.writes import Claim, Renew
 from holdfast.ports.store import Store
 from holdfast.stores.postgres import PostgresStore
@@ -136,6 +138,56 @@ async def test_a_claim_of_one_takes_one(postgres_store):
         assert ids((await harness.claim("A", limit=1, eager=True)).runs) == ["r000"]
         running = "SELECT count(*) FROM holdfast.runs WHERE status = 'running'"
         assert await beside.fetchval(running) == 1
+
+
+async def follow(harness: Harness, seen: dict[str, list[Event]]) -> None:
+    """Read on from the last number seen of each run, as whoever tells others of a history does."""
+    for run, events in seen.items():
+        after = events[-1].seq if events else 0
+        loaded = await harness.store.load("default", run, after)
+        assert loaded is not None
+        events += loaded.events
+
+
+@pytest.mark.parametrize(
+    ("runs", "events"), [(1, 1), (1, 3), (6, 1)], ids=["lone", "several events", "many runs"]
+)
+async def test_who_follows_a_history_misses_nothing(postgres_store, runs, events):
+    """E1b: numbers are given under the row's lock, so a later one is never seen before an earlier.
+
+    Several writers add to the same runs from what each has read. Nothing that was refused is
+    there, and nothing that was accepted is missed, doubled or out of order.
+    """
+    said: Counter[str] = Counter()
+    accepted: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def add(store: Store, run: str, name: str) -> None:
+        loaded = await store.load("default", run, 1 << 62)
+        assert loaded is not None
+        keys = [f"{name}#{n}" for n in range(1, events + 1)]
+        told = await harness.send(harness.turn(loaded.run, *map(answer, keys)), store)
+        said[told] += 1
+        if told == "applied":
+            accepted[run] += keys
+
+    async def write(store: Store, writer: str) -> None:
+        for n in range(30):
+            await asyncio.gather(*(add(store, run, f"{writer}{n}") for run in seen))
+
+    async with opened(postgres_store) as harness:
+        seen: dict[str, list[Event]] = {(await harness.held(f"r{n}")).id: [] for n in range(runs)}
+        stores = [harness.store, await harness.another(), await harness.another()]
+        writing = asyncio.gather(*(write(store, "ABC"[n]) for n, store in enumerate(stores)))
+        while not writing.done():
+            await follow(harness, seen)
+        await writing
+        await follow(harness, seen)
+        for run, followed in seen.items():
+            assert [e.seq for e in followed] == list(range(1, (await harness.row(run)).seq + 1))
+            assert sorted(e.key for e in followed[1:]) == sorted(accepted[run])
+    assert said["applied"]
+    assert said["moved"], "they did come in each other's way"
+    assert said.keys() == {"applied", "moved"}
 
 
 async def take_over(harness: Harness, other: Store) -> None:
