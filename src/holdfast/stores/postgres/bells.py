@@ -83,6 +83,8 @@ class Listener:
         self._target, self._me, self._hear = target, me, hear
         self.worker = ""
         """Whose ears these are, if a worker's."""
+        self.statements = 0
+        """How many round trips were made."""
         self._cut = asyncio.Event()
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
 
@@ -110,6 +112,7 @@ class Listener:
         connection.add_termination_listener(lambda _: self._cut.set())
         if self._target.is_pooled:
             return
+        self.statements += 1
         await connection.add_listener(CHANNEL, self._rung)
         self._hear(True)
         while not self._cut.is_set():
@@ -117,6 +120,7 @@ class Listener:
                 async with asyncio.timeout(PROBE):
                     await self._cut.wait()
             # A link that swallows everything looks like one on which nothing happens.
+            self.statements += 1
             await connection.fetchval(SQL.clock.text, timeout=CONNECT_SECONDS)
 
     def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:

@@ -102,7 +102,8 @@ class PostgresStore(Inspection):
     @property
     def statements(self) -> int:
         """How many statements this process has sent, whatever for."""
-        return sum(line.statements for line in self._lines)
+        heard = 0 if self._listener is None else self._listener.statements
+        return sum(line.statements for line in self._lines) + self._heartbeat.statements + heard
 
     @property
     def transactions(self) -> int:
