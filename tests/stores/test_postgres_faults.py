@@ -5,6 +5,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -240,6 +241,18 @@ async def test_two_hosts_that_lock_many_runs_do_not_wait_for_each_other(postgres
             await asyncio.gather(harness.store.write(turns), other.write(mail))
             runs = [await harness.row(run.id) for run in runs]
         assert {(run.seq, run.inbox_seq) for run in runs} == {(11, 10)}
+
+
+async def test_who_reads_the_servers_log_is_told_what_a_refusal_is(server):
+    """One of a group is refused: the group is undone by an error, and each is tried alone."""
+    async with opened(server.url) as harness:
+        runs = [await harness.held(f"r{n}") for n in range(3)]
+        await harness.commit(runs[0], answer("before#1"))
+        told = await asyncio.gather(*(harness.commit(run, answer("a#1")) for run in runs))
+        assert told == ["moved", "applied", "applied"]
+    log = Path(server.execute("SHOW data_directory")).parent / "log"
+    [line] = [line for line in log.read_text().splitlines() if "ERROR" in line]
+    assert "holdfast: one of a group of writes was refused, so each is tried alone" in line
 
 
 async def test_an_outage_is_survived(server):
