@@ -45,6 +45,8 @@ from holdfast.stores.sqlite.writes import apply, take
 
 T = TypeVar("T")
 SQL = queries()
+FOR_WORKERS = frozenset({"ready", "mail", "moved"})
+"""Notices that workers of other processes should hear of too."""
 
 
 class SqliteStore(Inspection):
@@ -249,8 +251,12 @@ class SqliteStore(Inspection):
         """Wake other processes, once a group, in the writer's thread."""
         if not told or not self._threaded:
             return
-        for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
-        self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))
+        whats = {notice.what for notice in told}
+        if not whats.isdisjoint(FOR_WORKERS):
+            self._street.ring((WORKER, CLIENT))
+        elif "closed" in whats or not self._street.seems_empty():
+            # Whoever has just begun to follow a run sees at the next poll that it only went on.
+            self._street.ring((CLIENT,))
 
 
 @contextlib.contextmanager
