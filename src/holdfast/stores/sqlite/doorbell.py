@@ -20,8 +20,9 @@ from time import monotonic, time_ns
 WORKER, CLIENT = "w", "c"
 TICK = 50_000_000
 """Nanoseconds after which a later change of a folder surely shows in its time."""
-MOMENT = 0.05
-"""Seconds for which a street that was empty is taken for empty, if it does not matter much."""
+MOMENT = 0.01
+"""Seconds for which a street that was empty is taken for empty, by those who only have news of a
+run that goes on. Whoever hangs a bell looks once more after that."""
 
 
 class Doorbell:

@@ -36,7 +36,7 @@ from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
 from holdfast.stores.sqlite import reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
-from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
+from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
@@ -64,6 +64,7 @@ class SqliteStore(Inspection):
         self._latest = 0
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
+        self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
         self._searches: sqlite3.Connection | None = None
 
     async def open(self) -> None:
@@ -234,12 +235,15 @@ class SqliteStore(Inspection):
             bell.silence()
             hear([Notice()])
 
-        asyncio.get_running_loop().add_reader(bell.socket, rung)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(bell.socket, rung)
+        self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
         return bell
 
     def _take_down(self, bell: Doorbell) -> None:
         asyncio.get_running_loop().remove_reader(bell.socket)
         self._bells = [other for other in self._bells if other is not bell]
+        self._second_looks.pop(bell).cancel()
         bell.close()
 
     def _tell(self, heard: list[Notice]) -> None:
@@ -255,7 +259,6 @@ class SqliteStore(Inspection):
         if not whats.isdisjoint(FOR_WORKERS):
             self._street.ring((WORKER, CLIENT))
         elif "closed" in whats or not self._street.seems_empty():
-            # Whoever has just begun to follow a run sees at the next poll that it only went on.
             self._street.ring((CLIENT,))
 
 
