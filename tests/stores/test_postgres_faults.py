@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,12 +18,15 @@ from holdfast.model.events import Event
 from holdfast.model.writes import Claim, Renew
 from holdfast.ports.store import Store
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import SETTINGS, Target
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.engine.places import until, worker_of
 from tests.stores.proxy import proxied
 
+SQL = queries()
 WRITER = "application_name = 'holdfast writes' AND datname = current_database()"
 
 
@@ -106,6 +110,37 @@ async def test_a_swallowed_reply_is_told_in_time_and_the_repeat_finds_the_run(
         proxy.swallows = False
         assert (await harness.send(start)).id == "r"
         assert await harness.kinds("r") == ["run.started"]
+
+
+async def test_a_link_that_goes_deaf_in_a_transaction_is_given_up(postgres_store, monkeypatch):
+    """To roll back would need an answer, too."""
+    monkeypatch.setattr("holdfast.stores.postgres.connection.PATIENCE_SECONDS", 1.0)
+    async with proxied(postgres_store) as proxy, opened(proxy.url) as harness:
+        assert isinstance(harness.store, PostgresStore)
+        line = harness.store._claims
+
+        async def ask_the_deaf() -> None:
+            async with line.transaction() as ask:
+                proxy.swallows = True
+                await ask(SQL.clock)
+
+        async with asyncio.timeout(10):
+            with pytest.raises(TimeoutError):
+                await ask_the_deaf()
+        proxy.swallows = False
+        assert await line.fetch(SQL.clock)
+
+
+async def test_a_link_that_goes_deaf_at_once_is_not_waited_for(postgres_store, monkeypatch):
+    """The first connection of a process asks who answers, before it is used for anything."""
+    monkeypatch.setattr("holdfast.stores.postgres.target.CONNECT_SECONDS", 1.0)
+    async with proxied(postgres_store) as proxy:
+        await (await asyncpg.connect(proxy.url, server_settings=dict(SETTINGS))).close()
+        proxy.budget = sys.maxsize - proxy.budget  # the greeting, and no more
+        proxy.cuts = False
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreUnavailable):
+                await Target(proxy.url).connect({})
 
 
 async def test_a_cancelled_caller_leaves_a_whole_write_or_none(postgres_store):

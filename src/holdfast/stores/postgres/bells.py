@@ -113,7 +113,8 @@ class Listener:
         if self._target.is_pooled:
             return
         self.statements += 1
-        await connection.add_listener(CHANNEL, self._rung)
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await connection.add_listener(CHANNEL, self._rung)
         self._hear(True)
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):

@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from holdfast.stores.postgres.failures import asking, is_lost
 from holdfast.stores.postgres.statements import Statement
-from holdfast.stores.postgres.target import Connection, Row, Target
+from holdfast.stores.postgres.target import Connection, Level, Row, Target, inside
 
 log = logging.getLogger("holdfast.store")
 
@@ -48,22 +48,14 @@ class Line:
     @contextlib.asynccontextmanager
     async def transaction(self, *, reads: bool = False) -> AsyncGenerator[Ask]:
         """Give several statements one transaction; `reads` sees all of it as of one moment."""
-        level: Literal["repeatable_read", "read_committed"]
-        level = "repeatable_read" if reads else "read_committed"
+        level: Level = "repeatable_read" if reads else "read_committed"
         async with self._held() as connection:
             self.statements += 2
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                opened = connection.transaction(isolation=level, readonly=reads)
-                with asking():
-                    await opened.start()
-                try:
-                    yield Ask(self, connection)
-                except BaseException:
-                    with asking():
-                        await opened.rollback()
-                    raise
-                with asking():
-                    await opened.commit()
+            async with (
+                asyncio.timeout(PATIENCE_SECONDS),
+                inside(connection, level, reads=reads),
+            ):
+                yield Ask(self, connection)
 
     async def dial(self) -> None:
         """Connect, if it is not connected. Raises `StoreUnavailable` or `StoreSettings`."""

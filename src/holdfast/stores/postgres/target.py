@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -35,6 +35,7 @@ Row = Any
 
 CONNECT_SECONDS = 5.0
 PORT = 5432
+Level = Literal["repeatable_read", "read_committed"]
 PREPARED = 100
 """How many statements the driver keeps prepared in a session."""
 
@@ -127,21 +128,26 @@ class Target:
 
     async def _usable(self, server: str, settings: Mapping[str, str]) -> Connection:
         """Connect, learn what is not known yet of the way, and refuse who cannot be written to."""
-        is_first = not self._is_learned
+        is_first, was_pooled = not self._is_learned, self.is_pooled
         connection = await self._dial(server, settings)
         try:
-            if is_first and not await self._learned(connection):
-                connection.terminate()
-                connection = await self._dial(server, settings)
-            if (is_first or self.is_pooled) and (await self._ask(connection, SQL.link))[
-                "reads_only"
-            ]:
-                raise _read_only(server)
-            if len(self._servers) > 1:
-                await self._compare(connection, server)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                if is_first:
+                    row = await self._learn(connection)
+                elif self.is_pooled:
+                    row = await self._ask(connection, SQL.link)
+                else:
+                    row = {"reads_only": False}  # the driver has seen to it
+                if row["reads_only"]:
+                    raise _read_only(server)
+                if len(self._servers) > 1:
+                    await self._compare(connection, server)
         except BaseException:
             connection.terminate()
             raise
+        if is_first and (self.forgets or self.is_pooled != was_pooled):
+            connection.terminate()  # it was opened in another way than this one needs
+            return await self._usable(server, settings)
         return connection
 
     async def _dial(self, server: str, settings: Mapping[str, str]) -> Connection:
@@ -157,19 +163,16 @@ class Target:
             target_session_attrs=SessionAttribute.read_write if is_plain else SessionAttribute.any,
         )
 
-    async def _learned(self, connection: Connection) -> bool:
-        """Find out who answers. Return whether the connection can be used as it is.
-
-        A pooler makes a session known by a number that is not the server's.
-        """
-        name, was_pooled = f"holdfast_{uuid4().hex}", self.is_pooled
-        async with connection.transaction():
-            asked = await connection.prepare(SQL.link.text, name=name, timeout=CONNECT_SECONDS)
-            [row] = await asked.fetch(timeout=CONNECT_SECONDS)
-        self.is_pooled = was_pooled or row["pid"] != connection.get_server_pid()
+    async def _learn(self, connection: Connection) -> Row:
+        """Find out who answers. A pooler's number of a session is not the server's."""
+        name = f"holdfast_{uuid4().hex}"
+        async with inside(connection):
+            asked = await connection.prepare(SQL.link.text, name=name)
+            [row] = await asked.fetch()
+        self.is_pooled = self.is_pooled or row["pid"] != connection.get_server_pid()
         self.forgets = self.is_pooled and name in row["prepared"]
         self._is_learned = True
-        return was_pooled == self.is_pooled and not self.forgets
+        return row
 
     async def _compare(self, connection: Connection, server: str) -> None:
         """Refuse the primary of a time before one that we have seen."""
@@ -188,11 +191,11 @@ class Target:
 
     async def _ask(self, connection: Connection, asked: Statement) -> Row:
         async with self.together(connection):
-            return await connection.fetchrow(asked.text, timeout=CONNECT_SECONDS)
+            return await connection.fetchrow(asked.text)
 
-    def together(self, connection: Connection) -> contextlib.AbstractAsyncContextManager[object]:
+    def together(self, connection: Connection) -> contextlib.AbstractAsyncContextManager[None]:
         """Keep what is prepared and what is carried out in one session."""
-        return connection.transaction() if self.forgets else contextlib.nullcontext()
+        return inside(connection) if self.forgets else contextlib.nullcontext()
 
     async def release(self, connection: Connection) -> None:
         """Take back a connection that nobody uses any more."""
@@ -206,6 +209,29 @@ class Target:
     def place(self) -> str:
         """Where it is, without the password."""
         return place_of(self.url)
+
+
+@contextlib.asynccontextmanager
+async def inside(
+    connection: Connection, level: Level = "read_committed", *, reads: bool = False
+) -> AsyncGenerator[None]:
+    """Have a transaction around the block.
+
+    Whoever is cancelled, or has lost the link, does not wait for the answer to a rollback: the
+    connection must be given up, and then the server rolls back.
+    """
+    opened = connection.transaction(isolation=level, readonly=reads)
+    with asking():
+        await opened.start()
+    try:
+        yield
+    except Exception as error:
+        if not is_lost(error):
+            with asking():
+                await opened.rollback()
+        raise
+    with asking():
+        await opened.commit()
 
 
 def servers_of(url: str) -> Sequence[str]:
