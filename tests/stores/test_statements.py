@@ -19,7 +19,8 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "schema_version", "mark_schema", "lock_schema", "sizes", "is_pruned_lately",
+    "clock", "server", "link", "timeline", "schema_version", "mark_schema", "lock_schema", "sizes",
+    "is_pruned_lately",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",
