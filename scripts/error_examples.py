@@ -66,8 +66,8 @@ ALL = (
     errors.RunCompensationFailed(
         run="order-42",
         type="CompensationFailed",
-        message="still owed after StepFailed: Step ship#1 failed after 5 attempts: "
-        "RuntimeError: too heavy: refund of charge#1 (ConnectionError: the bank is away)",
+        message="still owed: refund of charge#1 (ConnectionError: the bank is away), after "
+        "StepFailed: Step ship#1 failed after 5 attempts: RuntimeError: too heavy",
     ),
     errors.StepFailed(
         step="charge#1", type="ConnectionError", message="the bank did not answer", attempts=5

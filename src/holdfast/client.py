@@ -265,7 +265,8 @@ class RunHandle(Generic[R_co]):
     async def retry(self, reason: str = "") -> None:
         """Let a failed, blocked or quarantined run try again from where it failed.
 
-        What it has recorded is not run again. Raises `IllegalMove`.
+        What it has recorded is not run again, unless a saga has undone it. One that could not undo
+        all goes on with what is owed. Raises `IllegalMove`.
         """
         told = checked_reason(reason, "retry")
         await self._engine.retry(self.id, self._engine.store.now(), told)

@@ -91,5 +91,6 @@ def test_it_is_found_and_retried(typed: Type, url: str) -> None:
                 await client.get("owing", order).result()
 
     asyncio.run(finish())
+    assert "● reopened for compensation" in typed("runs", "show", "owing", person=True).stdout
     assert json.loads(typed("runs", "show", "owing", "--json=owed").stdout) == {"owed": []}
     assert typed("doctor").exit_code == 0

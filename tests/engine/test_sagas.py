@@ -135,7 +135,7 @@ async def test_a_body_that_stays_in_its_saga_owes_its_undos(
         run = await client.start(stubborn.bind())
         await status_of(run, "waiting")
         await run.cancel()
-        with pytest.raises(hf.RunCompensationFailed, match="after cancelled") as caught:
+        with pytest.raises(hf.RunCompensationFailed, match=r", after cancelled\.") as caught:
             await within(run.result())
         assert [(each.key, each.type) for each in caught.value.owed] == [("book#1", "NotBegun")]
     async with place.open(app, cancel_grace=30) as client:
@@ -178,7 +178,7 @@ async def test_an_undo_that_fails_for_good_is_owed_until_a_retry(
         assert caught.value.details["original"]["type"] == "StepFailed"
         row = await run.describe()
         assert row.status == "compensation_failed"
-        assert row.reason.startswith("CompensationFailed: still owed after StepFailed")
+        assert row.reason.startswith("CompensationFailed: still owed: free of reserve#1 (Conn")
         await run.retry()
         await history_when(run, lambda loaded: loaded.run.generation == 2)
         with pytest.raises(hf.RunCompensationFailed):
@@ -230,6 +230,20 @@ async def test_a_retry_of_a_failed_run_does_again_what_was_undone(
         shop.broken.clear()
         shop.done.clear()
         await run.retry()
+        assert await within(run.result()) == "lamp shipped"
+    assert shop.done == ["charge: receipt of lamp", "reserve: lamp", "ship: lamp shipped"]
+
+
+async def test_a_retry_of_a_run_that_timed_out_does_again_what_was_undone(
+    place: Place, app: hf.App, shop: Shop
+) -> None:
+    async with place.open(app) as client:
+        run = await client.start(shop.checkout.bind("lamp", waits=True), timeout=0.3)
+        await status_of(run, "timed_out")
+        assert shop.done[-2:] == ["free: 4", "refund: receipt of lamp"]
+        shop.done.clear()
+        await run.retry()
+        await run.signal(go, True)
         assert await within(run.result()) == "lamp shipped"
     assert shop.done == ["charge: receipt of lamp", "reserve: lamp", "ship: lamp shipped"]
 

@@ -43,7 +43,7 @@ def not_compensated(ended: Ended, cancelled_by: str, owed: Sequence[Owed]) -> Fa
         after = f"{told.type}: {told.message}"
     return Failure(
         type="CompensationFailed",
-        message=f"still owed after {after}: {'; '.join(map(str, owed))}"[:MESSAGE_LIMIT],
+        message=f"still owed: {'; '.join(map(str, owed))}, after {after}"[:MESSAGE_LIMIT],
         traceback=told.traceback if told is not None else "",
         details={"owed": [each._asdict() for each in owed], "original": original},
     )

@@ -204,6 +204,7 @@ class SyncRunHandle(Generic[R_co]):
     def retry(self, reason: str = "") -> None:
         """Let a failed, blocked or quarantined run try again from where it failed.
 
-        What it has recorded is not run again. Raises `IllegalMove`.
+        What it has recorded is not run again, unless a saga has undone it. One that could not undo
+        all goes on with what is owed. Raises `IllegalMove`.
         """
         self._portal.call("retry", self._inside.retry(reason))

@@ -179,6 +179,9 @@ async def forgets() -> None:
     asyncio.sleep(1)  # unawaited
     hf.sleep(1)  # unawaited
     async_helper()  # unawaited
+    async with hf.saga() as saga:
+        saga.do(charge(1), undo=lambda n: ship(n or 0))  # unawaited
+        await saga.do(charge(1), undo=lambda n: ship(n or 0))
     asyncio.create_task(charge(1))
     later = charge(1)
     await later

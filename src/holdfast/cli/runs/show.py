@@ -143,6 +143,8 @@ def what(event: Event) -> str:
         return f"change {key}"
     if event.kind == "deadline.passed":
         return "deadline passed"
+    if event.kind == "run.reopened":
+        return f"reopened for {key}" if key else "reopened"
     if key:
         return key
     return event.kind.partition(".")[2].replace("_", " ")

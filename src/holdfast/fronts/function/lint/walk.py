@@ -95,7 +95,7 @@ class Walk:
         if isinstance(func, ast.Call) and isinstance(func.func, ast.Attribute):
             func = func.func.value  # charge.options(timeout=5)(order)
         value = self._names.value(func)
-        if isinstance(value, Step) or _gives_coroutine(value):
+        if isinstance(value, Step) or _gives_coroutine(value) or _is_saga(call):
             yield node, rules.UNAWAITED, f"{ast.unparse(call.func)}()"
 
     # --- data of the module
@@ -185,6 +185,12 @@ class Walk:
         methods = [func for func in calls if isinstance(func, ast.Attribute)]
         cancelled = {ast.unparse(func.value) for func in methods if func.attr == "cancel"}
         return {ast.unparse(wait.value) for wait in awaits} <= cancelled
+
+
+def _is_saga(call: ast.Call) -> bool:
+    """Tell whether this reads `saga.do(..., undo=...)`."""
+    is_do = isinstance(call.func, ast.Attribute) and call.func.attr == "do"
+    return is_do and any(keyword.arg == "undo" for keyword in call.keywords)
 
 
 def _gives_coroutine(value: Any) -> bool:
