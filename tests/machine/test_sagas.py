@@ -379,27 +379,6 @@ def test_a_signal_and_a_cancel_do_not_disturb_the_second_round() -> None:
     assert ended(second).status == "failed"
 
 
-def test_keys_of_the_second_round_stay_with_their_undo_however_many_tasks_there_were() -> None:
-    async def undo_by_many(_: int | None) -> None:
-        await asyncio.gather(*(pack(n) for n in range(40)))
-        await asyncio.gather(*(pack(n) for n in range(40)))
-        await ship()
-
-    async def body() -> None:
-        async with hf.saga() as saga:
-            await saga.do(work(), undo=undo_by_many)
-            raise ValueError
-
-    driver = Driver(body, paranoid=False)
-    driver.complete("work#1")
-    driver.fail("undo(work#1)/pack#1")
-    again = retried(driver)
-    while not again.machine.ended and "undo(work#1)/ship#1" not in again.machine.asks:
-        again.complete(next(iter(again.machine.asks)))
-    again.complete("undo(work#1)/ship#1")
-    assert ended(again).status == "failed"
-
-
 def raises_at_once(_: object) -> Any:
     raise KeyError("no such booking")
 

@@ -103,8 +103,7 @@ class Loop(Spinner):
         task = Task(coro, self, scope=scope, context=context, name=name)
         self.tasks.append(task)
         if len(self.tasks) > self._prune_at:
-            # The body itself stays: `scope` takes a single task for it.
-            self.tasks = [task for task in self.tasks if task is self.main or not task.done()]
+            self.tasks = [task for task in self.tasks if not task.done()]
             self._prune_at = 2 * len(self.tasks) + 32
         return task
 
