@@ -1,7 +1,7 @@
 """Sagas: registered before, undone last in first out, through every cancel, owed if they fail."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -286,6 +286,26 @@ def test_a_branch_left_over_in_a_saga_undoes_before_the_run_ends() -> None:
     assert failure.cause == ("pack#1",)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_generator_left_half_way_in_a_saga_is_undone_before_the_run_ends(fails: bool) -> None:
+    async def booked() -> AsyncIterator[int]:
+        async with hf.saga() as saga:
+            yield await saga.do(work(), undo=undo_work)
+
+    async def body() -> int:
+        async for n in booked():
+            if fails:
+                raise ValueError
+            return n
+        return 0
+
+    driver = Driver(body)
+    driver.complete("work#1", 5)
+    assert driver.waits == ["undo(work#1)/undo_work#1"]
+    driver.complete("undo(work#1)/undo_work#1", None)
+    assert ended(driver).status == ("failed" if fails else "completed")
+
+
 # --- undos that fail
 
 
@@ -398,6 +418,28 @@ def test_an_undo_that_is_no_undo_is_owed(undo: Any, told: str) -> None:
     driver.complete("work#1")
     assert ended(driver).status == "compensation_failed"
     assert told in owed(driver)[0]
+
+
+def test_an_undo_that_fails_at_once_is_tried_once_a_retry() -> None:
+    calls: list[int] = []
+
+    async def body() -> None:
+        async with hf.saga() as saga:
+
+            def fails_at_once(_: object) -> Any:
+                calls.append(1)
+                raise KeyError("no such booking \ud800")
+
+            await saga.do(work(), undo=fails_at_once)
+            raise ValueError
+
+    driver = Driver(body, paranoid=False)
+    driver.complete("work#1")
+    for rounds in (2, 3):
+        calls.clear()
+        driver = retried(driver)
+        assert len(calls) == rounds
+        assert owed(driver) == ["fails_at_once of work#1: KeyError"]
 
 
 # --- what is refused

@@ -26,9 +26,13 @@ from holdfast.machine.machine import Machine, current
 from holdfast.machine.primitives import here
 from holdfast.machine.tasks import Scope, Task, is_transparent, key_of, transparent
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event
+from holdfast.model.failures import failure_of
 
 R = TypeVar("R")
 Undo = Callable[[Any], Awaitable[object]]
+
+LONGEST_MESSAGE = 400
+"""How much of an error is kept for each thing owed: a saga may owe thousands."""
 
 
 class Entry:
@@ -52,9 +56,9 @@ class Entry:
         if error is None:
             return Owed(self.key, undo, "NotBegun", "the body did not leave its saga in time")
         if isinstance(error, StepFailed):
-            return Owed(self.key, undo, error.type, error.message)
-        told = str(error.args[0]) if error.args else str(error)
-        return Owed(self.key, undo, type(error).__name__, told)
+            return Owed(self.key, undo, error.type, error.message[:LONGEST_MESSAGE])
+        told = failure_of(error)
+        return Owed(self.key, undo, told.type, told.message[:LONGEST_MESSAGE])
 
 
 class Block:
@@ -68,6 +72,11 @@ class Block:
         self.entries: list[Entry] = []
         self.running: dict[Entry, asyncio.Task[Any]] = {}
         self.waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_orphan(self) -> bool:
+        """Tell whether nobody will ever leave the block: its generator was left half-way."""
+        return self.is_open and bool(self.entries) and self.owner.done()
 
     def abandon(self) -> None:
         """Cancel the task, once: the body has ended without it."""
@@ -103,14 +112,12 @@ class Block:
 class Sagas:
     """All sagas of one machine: which are open, which undo, what is owed."""
 
-    __slots__ = ("_machine", "_retried_seq", "_round", "open", "owed", "undoing", "undone_at")
+    __slots__ = ("_machine", "_reopened", "_round", "open", "owed", "undoing", "undone_at")
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._round: Task | None = None
-        self._retried_seq = max(
-            (event.seq for event in machine.past or () if _lets_undo_again(event)), default=0
-        )
+        self._reopened = [event.seq for event in machine.past or () if _lets_undo_again(event)]
         self.open: list[Block] = []
         self.owed: list[Entry] = []
         self.undoing = 0
@@ -128,7 +135,8 @@ class Sagas:
         """Tell whether the run must go on though its body has ended, to undo something.
 
         Branches that were left over in the middle of a saga are cancelled; they undo and end. Then
-        what is owed runs again, if the run was retried after it had failed.
+        come the sagas of generators that were left half-way, and what is owed, once for each retry
+        since it had failed.
         """
         loop = self._machine.loop
         while True:
@@ -137,14 +145,26 @@ class Sagas:
             loop.drain()
             if self._machine.violation is not None:
                 raise self._machine.violation
-            if any(block.entries for block in self.open):
+            if any(block.entries and not block.is_orphan for block in self.open):
                 return True
             if self._round is not None and not self._round.done():
                 return True
-            again = [entry for entry in self.owed if entry.failed_seq < self._retried_seq]
-            if not again:
+            following = self._next_round()
+            if following is None:
                 return False
-            self._round = loop.branch(self._undo_again(again), Scope(""))
+            self._round = loop.branch(following, Scope(""))
+
+    def _next_round(self) -> Coroutine[Any, Any, None] | None:
+        orphans = [block for block in self.open if block.is_orphan]
+        if orphans:
+            self.open = [block for block in self.open if not block.is_orphan]
+            return self._undo_orphans(orphans)
+        while self._reopened:
+            seq = self._reopened.pop(0)
+            again = [entry for entry in self.owed if entry.failed_seq < seq]
+            if again:
+                return self._undo_again(again)
+        return None
 
     async def undo_all(self, entries: Iterable[Entry]) -> bool:
         """Undo these in order; tell whether a cancel came meanwhile. What fails is owed."""
@@ -168,6 +188,13 @@ class Sagas:
             self.undoing -= 1
             if not self._machine.loop.dead:
                 self.undone_at = self._machine.now
+
+    async def _undo_orphans(self, blocks: Sequence[Block]) -> None:
+        with self.at_work():
+            for block in reversed(blocks):
+                block.is_open = False
+                await block.stop(self._machine)
+                await self.undo_all(reversed(block.entries))
 
     async def _undo_again(self, entries: Sequence[Entry]) -> None:
         self.owed = [entry for entry in self.owed if entry not in entries]
