@@ -12,7 +12,6 @@ from holdfast.app import App
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import (
     BadDefinition,
-    InvalidName,
     RunCancelled,
     RunFailed,
     RunTerminated,
@@ -24,7 +23,7 @@ from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
 from holdfast.model.annotations import LogFilter, LogLine, Progress
-from holdfast.model.checks import checked_limit, checked_reason, checked_statuses
+from holdfast.model.checks import checked_id, checked_limit, checked_reason, checked_statuses
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
@@ -296,22 +295,6 @@ def new_id(now: int) -> str:
     value = (millis << 80) | (0x7 << 76) | ((chance >> 68) << 64)
     value |= (0b10 << 62) | (chance & 0x3FFF_FFFF_FFFF_FFFF)
     return str(UUID(int=value & ((1 << 128) - 1)))
-
-
-def checked_id(id: str, *, field: str = "run id") -> str:
-    """Return the id if it can be stored and shown. Raises `InvalidName`."""
-    problem = ""
-    if not isinstance(id, str):
-        raise InvalidName(field=field, value=repr(id), problem="is no text")
-    if not 1 <= len(id) <= 255:
-        problem = f"has {len(id)} characters"
-    elif not id.isprintable():
-        problem = "has a character that cannot be printed"
-    elif "/" in id or id.startswith("."):
-        problem = "has a slash or a leading dot"
-    if problem:
-        raise InvalidName(field=field, value=id, problem=problem)
-    return id
 
 
 def not_bound(given: object) -> BadDefinition:

@@ -187,7 +187,9 @@ class SqliteStore(Inspection):
             reaped = tuple((worker, count) for worker, count in counts if count)
             taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
             seen = reader.peek(connection, claim, now)
-            left = [Notice(what="ready")] if reaped and seen.claimable else []
+            # What we do not take may be for others: in a queue of theirs.
+            others_may = seen.claimable or claim.queues is not None
+            left = [Notice(what="ready")] if reaped and others_may else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
             found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
             return (seen, found), left
@@ -208,6 +210,7 @@ class SqliteStore(Inspection):
             held=seen.held,
             dead=tuple(dead.items()),
             unregistered=seen.unregistered,
+            unserved=seen.unserved,
             next_wake_at=seen.next_wake_at,
         )
 
