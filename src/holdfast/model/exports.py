@@ -68,7 +68,7 @@ def _placed(run: Run) -> Run:
         checked_queue(run.queue)
         checked_priority(run.priority, "run")
     except (InvalidName, InvalidValue) as error:
-        raise InvalidExport(where="run", problem=str(error)) from None
+        raise InvalidExport(where="run", problem=str(error).rstrip(".")) from None
     return run
 
 

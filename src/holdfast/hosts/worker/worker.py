@@ -26,6 +26,7 @@ from holdfast.hosts.worker.notebook import Scribe
 from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
+from holdfast.hosts.worker.telling import Leftovers
 from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
@@ -78,7 +79,6 @@ class Worker:
         self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
-        self._warned: set[str] = set()
         self._defined: set[Workflow[..., Any]] = set()
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
@@ -86,7 +86,10 @@ class Worker:
         self._stopping = False
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
-        self._info = introduced(app)
+        queues = self.settings.queues
+        self._queues = None if queues is None else tuple(queues)
+        self._leftovers = Leftovers(queues)
+        self._info = introduced(app, queues)
         self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
             store,
@@ -168,11 +171,11 @@ class Worker:
 
     # --- taking runs
 
-    def offer(self) -> str | None:
+    def offer(self, queue: str) -> str | None:
         """Return this worker's id if it can take a run that is about to be started here."""
         if self._stopping or len(self.sessions) >= self.settings.runs:
             return None
-        return self.id
+        return self.id if self._queues is None or queue in self._queues else None
 
     @property
     def lease(self) -> Lease:
@@ -231,13 +234,14 @@ class Worker:
             info=self._info,
             eager=eager,
             strikes=self.settings.strikes,
+            queues=self._queues,
         )
         claimed = await self.store.claim(claim)
         self._take_all(claimed)
         await self._convict(claimed)
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
-        self._warn_of(claimed.unregistered)
+        self._leftovers.tell(claimed)
         taken = len(claimed.runs)
         if claimed.dead:
             taken += await self._reap(claim, claimed)
@@ -346,17 +350,6 @@ class Worker:
             # Held by our own word only: somebody may have taken it; the session will look.
             if run not in claimed.held and (session := self.sessions.get(run)) is not None:
                 session.must_reread()
-
-    def _warn_of(self, unregistered: Sequence[str]) -> None:
-        for name in unregistered:
-            if name not in self._warned:
-                self._warned.add(name)
-                log.warning(
-                    "runs of workflow %r are waiting, and this worker does not know it; they stay "
-                    "in the queue. Import the module that defines it (after a slash: just this "
-                    "version of it), or start a worker that does.",
-                    name,
-                )
 
     def _pause_after(self, claimed: Claimed) -> float:
         poll = self.settings.poll
