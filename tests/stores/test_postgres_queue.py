@@ -14,7 +14,7 @@ from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.statements import Statement
 
 QUEUED = 5_000
-AT_MOST = 1_300  # rows: `look` names unknown workflows among the first thousand of the queues
+AT_MOST = 400  # rows: `look` names unknown workflows among the first 200 of the queues
 FILL = """
 INSERT INTO holdfast.runs
 SELECT 'default', 'run-' || n, 'order', '', 'pending', '', 1, 0, 1, NULL, n, 0, 0, 0, 0, '', n, n,

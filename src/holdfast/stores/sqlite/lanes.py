@@ -15,8 +15,9 @@ from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 PRIORITIES_JSON = json.dumps(PRIORITIES)
-SEARCHED = 1_000
-"""Due runs among which unknown workflows are looked for."""
+SEARCHED = 200
+"""Due runs among which unknown workflows are looked for: nobody takes theirs, so in time they are
+the oldest."""
 
 
 class Lane(NamedTuple):
@@ -59,7 +60,7 @@ class Lanes:
 
     def unregistered(self) -> tuple[str, ...]:
         """Return the workflows of due runs that the claimer does not know."""
-        limit = SEARCHED // max(len(self._due), 1)
+        limit = max(SEARCHED // max(len(self._due), 1), 1)
         asked = (self._ask(SQL.unregistered_workflows, lane, limit=limit) for lane in self._due)
         return tuple(sorted({named for rows in asked for (named,) in rows}))
 

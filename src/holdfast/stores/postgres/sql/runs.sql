@@ -246,6 +246,7 @@ SELECT
         WHERE owners.id <> :worker AND coalesce(w.lease_until, 0) <= (SELECT now FROM clock)
     ) AS dead,
     (
+        -- Of a few due runs: nobody takes those, so in time they are the oldest.
         SELECT array_agg(DISTINCT rtrim(r.workflow || '/' || r.version, '/'))
         FROM lanes l
         CROSS JOIN LATERAL (
@@ -254,7 +255,7 @@ SELECT
                 AND wake_at <= (SELECT now FROM clock)
                 AND status IN ('pending', 'waiting', 'paused', 'blocked')
             ORDER BY wake_at
-            LIMIT 1000 / greatest((SELECT count(*) FROM lanes), 1)
+            LIMIT greatest(200 / greatest((SELECT count(*) FROM lanes), 1), 1)
         ) r
         WHERE r.workflow <> ALL (:workflows::text[])
             AND r.workflow || '/' || r.version <> ALL (:workflows::text[])
