@@ -1,5 +1,6 @@
 """Queues and priority: who takes a run, and which run goes first."""
 
+import asyncio
 import json
 import logging
 
@@ -96,6 +97,21 @@ async def test_a_worker_with_little_room_goes_by_priority_then_by_age(
         for n in (1, 2, 3, 4, 6):
             await within(client.get(f"r{n}", flow).result())
     assert order == [3, 4, 1, 6, 2]
+
+
+async def test_a_run_that_is_started_here_does_not_go_before_those_that_wait(
+    place: Place, app: hf.App, order: list[int]
+) -> None:
+    flow = app.workflows["flow"]
+    async with place.open(app, worker=False) as client:
+        for n in range(20):
+            await client.start(flow.bind(n), id=f"urgent-{n}", priority=1)
+    async with place.open(app, runs=1) as client:
+        await until(lambda: bool(order))  # it has seen the queue
+        last = client.get("urgent-19", flow)
+        while (await last.describe()).status != "completed":
+            await asyncio.gather(*(client.start(flow.bind(99), priority=5) for _ in range(5)))
+    assert order[:20] == list(range(20))
 
 
 async def test_a_run_keeps_its_place_when_it_wakes_and_when_it_is_retried(

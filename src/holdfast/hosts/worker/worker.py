@@ -86,6 +86,8 @@ class Worker:
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
+        self._is_crowded = False
+        """More runs may wait than there was room for at the last claim."""
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         queues = self.settings.queues
@@ -174,8 +176,12 @@ class Worker:
     # --- taking runs
 
     def offer(self, queue: str) -> str | None:
-        """Return this worker's id if it can take a run that is about to be started here."""
-        if self._stopping or len(self.sessions) >= self.settings.runs:
+        """Return this worker's id if it can take a run that is about to be started here.
+
+        Not before those that wait already: the next claim takes whichever comes first.
+        """
+        self._is_crowded = self._is_crowded or len(self.sessions) >= self.settings.runs
+        if self._stopping or self._is_crowded:
             return None
         return self.id if self._queues is None or queue in self._queues else None
 
@@ -239,6 +245,7 @@ class Worker:
             queues=self._queues,
         )
         claimed = await self.store.claim(claim)
+        self._is_crowded = len(claimed.runs) >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
         self._define_later({self.workflow_of(run) for run in claimed.runs})
