@@ -240,13 +240,15 @@ class SqliteStore(Inspection):
 
         loop = asyncio.get_running_loop()
         loop.add_reader(bell.socket, rung)
-        self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
+        if kind == CLIENT:
+            self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
         return bell
 
     def _take_down(self, bell: Doorbell) -> None:
         asyncio.get_running_loop().remove_reader(bell.socket)
         self._bells = [other for other in self._bells if other is not bell]
-        self._second_looks.pop(bell).cancel()
+        if (second_look := self._second_looks.pop(bell, None)) is not None:
+            second_look.cancel()
         bell.close()
 
     def _tell(self, heard: list[Notice]) -> None:
