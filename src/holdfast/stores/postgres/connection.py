@@ -21,7 +21,15 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from holdfast.errors import StoreSettings, StoreUnavailable
-from holdfast.stores.postgres.failures import FAILED, LOST, asking, code_of, is_lost, told
+from holdfast.stores.postgres.failures import (
+    FAILED,
+    LOST,
+    asking,
+    code_of,
+    expected,
+    is_lost,
+    told,
+)
 from holdfast.stores.postgres.statements import Statement
 
 log = logging.getLogger("holdfast.store")
@@ -146,8 +154,22 @@ class Line:
 
     async def run(self, asked: Statement, bound: Sequence[object]) -> list[Row]:
         """As `fetch`, with the values in the order of their places."""
-        async with self._held() as connection:
-            return await self._answer(connection, asked, bound)
+        # As with `_held`, written out: this is every step's way, and a context costs as much as
+        # the rest of it.
+        async with self._turn:
+            connection = self._connection
+            if connection is None or connection.is_closed():
+                connection = self._connection = await self._target.connect(self._settings)
+            self.statements += 1
+            try:
+                rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
+            except BaseException as error:
+                meant = expected(error)
+                self._look_at(connection, meant)
+                if meant is error:
+                    raise
+                raise meant from error
+        return rows  # type: ignore[no-any-return]
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, reads: bool = False) -> AsyncGenerator[Ask]:
@@ -189,19 +211,15 @@ class Line:
             try:
                 yield connection
             except BaseException as error:
-                # Also when our task was cancelled in the middle: what comes back is not for us.
-                if is_lost(error) or not isinstance(error, Exception):
-                    self._connection = None
-                    connection.terminate()
+                self._look_at(connection, error)
                 raise
 
-    async def _answer(
-        self, connection: Connection, asked: Statement, bound: Sequence[object]
-    ) -> list[Row]:
-        self.statements += 1
-        with asking():
-            rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
-        return rows  # type: ignore[no-any-return]
+    def _look_at(self, connection: Connection, error: BaseException) -> None:
+        """Hang up if the connection is of no more use."""
+        # Also when our task was cancelled in the middle: what comes back is not for us.
+        if is_lost(error) or not isinstance(error, Exception):
+            self._connection = None
+            connection.terminate()
 
 
 class Ask:
