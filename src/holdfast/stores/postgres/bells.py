@@ -2,9 +2,10 @@
 
 NOTIFY takes one lock for the whole database when its transaction commits, so it is never part of a
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
-rung, else a moment later for everything that came meanwhile. A notice says only *look*. Whoever
-does not hear it, because it was lost or because a pooler eats it, looks all the same at the next
-poll.
+rung, else a moment later for everything that came meanwhile. A run that only goes on is of less
+interest, and told less often: else a quick run would ring for every few of its steps. A notice says
+only *look*. Whoever does not hear it, because it was lost or because a pooler eats it, looks all
+the same at the next poll.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +31,15 @@ LISTENER = "holdfast worker "
 """What the session of a listening worker is called, with its id: so one sees who is there."""
 MOMENT = 0.004
 """Seconds between two rings of one process."""
+WHILE = 0.04
+"""The same for runs that only go on: nobody waits for that but who watches them."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""
 PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
+FOR_WORKERS = ("ready", "mail", "moved")
 
 
 class Ringer:
@@ -43,32 +48,60 @@ class Ringer:
     def __init__(self, line: Line, me: str) -> None:
         self._line, self._me = line, me
         self._for: set[str] = set()
+        self._rang = self._due = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._ringing: asyncio.Task[None] | None = None
 
     def ring(self, told: list[Notice]) -> None:
-        """Have others look soon."""
-        for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
+        """Have others look: soon, or a while later if a run only goes on."""
+        is_urgent = for_workers = False
+        for notice in told:
+            if notice.what != "events":
+                is_urgent = True
+                for_workers = for_workers or notice.what in FOR_WORKERS
+        due = self._rang + (MOMENT if is_urgent else WHILE)
+        is_first = not self._for
         self._for.add(EVERYBODY if for_workers else WAITERS)
-        if self._ringing is None:
-            self._ringing = asyncio.create_task(self._ring(), name="holdfast bells")
+        if is_first or due < self._due:
+            self._due = due
+            if self._ringing is None:
+                self._aim()
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
-        if self._ringing is not None:
-            await asyncio.gather(self._ringing, return_exceptions=True)
+        while self._for or self._ringing is not None:
+            self._due = -math.inf
+            if self._ringing is None:
+                self._aim()
+            await asyncio.gather(*filter(None, [self._ringing]), return_exceptions=True)
+
+    def _aim(self) -> None:
+        """Ring when it is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        if self._due <= loop.time():
+            self._begin()
+        else:
+            self._timer = loop.call_at(self._due, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._ringing = asyncio.create_task(self._ring(), name="holdfast bells")
 
     async def _ring(self) -> None:
+        kind = EVERYBODY if EVERYBODY in self._for else WAITERS
+        self._for.clear()
+        self._rang = asyncio.get_running_loop().time()
         try:
-            while self._for:
-                kind = EVERYBODY if EVERYBODY in self._for else WAITERS
-                self._for.clear()
-                try:
-                    await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
-                except (StoreError, *FAILED) as error:
-                    log.debug("nobody could be told: %s", error)  # they poll
-                await asyncio.sleep(MOMENT)
+            await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
+        except (StoreError, *FAILED) as error:
+            log.debug("nobody could be told: %s", error)  # they poll
         finally:
             self._ringing = None
+        if self._for:
+            self._aim()
 
 
 class Listener:
