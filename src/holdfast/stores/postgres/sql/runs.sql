@@ -1,6 +1,31 @@
 -- name: run
 SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run
 
+-- name: create_run
+-- One start, with nothing beside it: what `rounds.sql` does for many, without arrays.
+WITH made AS (
+    INSERT INTO holdfast.runs (
+        ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+        inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+        deadline
+    )
+    VALUES (
+        :ns, :id, :workflow, :version, :status, '', 1, :epoch::int8, 1, :owner, :wake_at, 0, 0, 0, 0,
+        :input_digest, :created_at::int8, :created_at::int8, NULL, :deadline
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT :ns, :id, 1, 1, :epoch::int8, :kind, :key, :asked_seq::int8, :created_at::int8,
+        :took::int8, :digest::bytea, :codec::int8, :payload::bytea
+    FROM made
+)
+SELECT 1 FROM made
+
 -- name: lock_run
 -- Before a statement that reads what others may have written under this lock: it begins after it.
 SELECT FROM holdfast.runs WHERE ns = :ns AND id = :run FOR NO KEY UPDATE
