@@ -205,7 +205,8 @@ class Claimed(NamedTuple):
     mail: tuple[str, ...] = ()
     """Runs this worker holds that have unread messages."""
     held: frozenset[str] | None = None
-    """Runs this worker holds by the store's word; None if it was not asked."""
+    """Runs this worker holds by the store's word. None if the store only took runs and looked at
+    nothing else: claim none, to look."""
     dead: tuple[tuple[str, bool], ...] = ()
     """Workers that hold runs and whose lease is over (False) or that are known dead (True)."""
     unregistered: tuple[str, ...] = ()

@@ -38,6 +38,8 @@ from holdfast.ports.store import Store
 
 log = logging.getLogger("holdfast.worker")
 
+HEAD_START = 0.002
+"""Seconds that runs which were just taken have for themselves, before we look at all others."""
 CLAIM_LIMIT = 100
 SUSPECT = 2
 """Strikes from which on a run is held alone among its like."""
@@ -235,13 +237,17 @@ class Worker:
         claimed = await self.store.claim(claim)
         self._take_all(claimed)
         await self._convict(claimed)
+        self._define_later({self.workflow_of(run) for run in claimed.runs})
+        taken = len(claimed.runs)
+        if claimed.held is None:
+            await self._until_poked(HEAD_START)
+            before = tuple(self.sessions)
+            claimed = await self.store.claim(claim._replace(limit=0, eager=False))
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
         self._warn_of(claimed.unregistered)
-        taken = len(claimed.runs)
         if claimed.dead:
-            taken += await self._reap(claim, claimed)
-        self._define_later({self.workflow_of(run) for run in claimed.runs})
+            taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
         await self._retention.tend(idle=not taken)
         return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
 
@@ -254,10 +260,7 @@ class Worker:
             return 0
         commands = [ReapLeases(worker, known_dead) for worker, known_dead in dead]
         reaps = tuple(dispatch.decide(command) for command in commands)
-        left = max(claim.limit - len(claimed.runs), 0)
-        again = await self.store.claim(
-            claim._replace(limit=left, reaps=cast("tuple[Reap, ...]", reaps))
-        )
+        again = await self.store.claim(claim._replace(reaps=cast("tuple[Reap, ...]", reaps)))
         self._take_all(again)
         await self._convict(again)
         return len(again.runs)

@@ -28,6 +28,7 @@ from holdfast.model.writes import (
     Outcome,
     Page,
     Reap,
+    Renew,
     Write,
 )
 from holdfast.ports.store import Hear
@@ -101,7 +102,7 @@ class SqliteStore(Inspection):
 
     @property
     def transactions(self) -> int:
-        """How many transactions this process has committed: one fdatasync each."""
+        """How many transactions this process has committed: at most one fdatasync each."""
         return self._writer.transactions
 
     def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
@@ -111,19 +112,27 @@ class SqliteStore(Inspection):
             outcomes = [apply(connection, write, now) for write in batch]
             return outcomes, notices_of(batch, outcomes)
 
-        return self._writer.submit(work, plain_turn(batch))
+        is_soft = len(batch) == 1 and type(batch[0]) is Renew
+        return self._writer.submit(work, plain_turn(batch), is_soft=is_soft)
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""
         if not (claim.eager or claim.reaps):
             now = self.now()
-            seen = await self._look(lambda reads: reader.peek(reads, claim, now))
-            if not seen.claimable or claim.limit <= 0:
-                return await self._claimed(seen, Claimed())
-        found: tuple[reader.Peek, Claimed] = await self._writer.submit(self._taker(claim))
-        for worker in {*(reap.worker for reap in claim.reaps), *dict(found[1].reaped)}:
+            queue = await self._look(lambda reads: reader.peek(reads, claim, now))
+            if not queue.claimable or claim.limit <= 0:
+                return await self._claimed(queue, Claimed())
+        if claim.eager:
+            with _reading():
+                others = reader.others(self._reads, claim.worker)
+            dead = tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
+            claim = claim._replace(reaps=claim.reaps + dead)
+        # Strikes must outlive a machine that a run brings down again and again.
+        is_soft = not claim.reaps
+        seen, taken = await self._writer.submit(self._taker(claim), is_soft=is_soft)
+        for worker in {*(reap.worker for reap in claim.reaps), *dict(taken.reaped)}:
             self._street.bury(worker)
-        return await self._claimed(*found)
+        return taken if seen is None else await self._claimed(seen, taken)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
@@ -176,18 +185,18 @@ class SqliteStore(Inspection):
             return await loop.run_in_executor(self._pool, work, self._searches)
 
     def _taker(self, claim: Claim) -> Callable[[sqlite3.Connection, int], Any]:
-        """Return the work of a claim: reap, take, and look at what is left, as of one moment."""
+        """Return the work of a claim: reap, take, and look at what is left, as of one moment.
+
+        What is taken goes on first: the look is left to the next call.
+        """
 
         def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
-            reaps = claim.reaps
-            if claim.eager:
-                others = reader.others(connection, claim.worker)
-                reaps += tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
-            counts = [(reap.worker, apply(connection, reap, now).total) for reap in reaps]
+            counts = [(reap.worker, apply(connection, reap, now).total) for reap in claim.reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
             taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
-            seen = reader.peek(connection, claim, now)
-            left = [Notice(what="ready")] if reaped and seen.claimable else []
+            looks = claim.reaps or not taken
+            seen = reader.peek(connection, claim, now) if looks else None
+            left = [Notice(what="ready")] if seen and seen.claimable and reaped else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
             found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
             return (seen, found), left

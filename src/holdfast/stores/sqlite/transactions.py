@@ -4,6 +4,10 @@ A group of jobs is *staged* (its statements are run in an open transaction) and 
 `flock` on `<file>-lock` is held from the one to the other: it makes waiting between processes fair
 and keeps writes and checkpoints of two processes apart. When a group fails it is rolled back and
 written one by one, so that one bad write cannot take others with it.
+
+Claims and leases are not brought to disk before they count: what is lost with the power is lost
+together with every process that held something by it. The next commit that has to be durable takes
+them along, as it stands after them in the log.
 """
 
 from __future__ import annotations
@@ -41,17 +45,23 @@ BUSY_SECONDS = 30.0
 class Job(Reply[Any]):
     """Work for a transaction, and the reply to whoever gave it.
 
-    `turn` is what `work` would write, if it is a plain turn.
+    `turn` is what `work` would write, if it is a plain turn. `is_soft` says that it need not
+    outlive the machine.
     """
 
-    __slots__ = ("loop", "notices", "outcome", "turn", "work")
+    __slots__ = ("is_soft", "loop", "notices", "outcome", "turn", "work")
 
     def __init__(
-        self, work: Work, loop: asyncio.AbstractEventLoop, turn: Advance | None = None
+        self,
+        work: Work,
+        loop: asyncio.AbstractEventLoop,
+        turn: Advance | None = None,
+        *,
+        is_soft: bool = False,
     ) -> None:
         super().__init__()
         self.work, self.loop = work, loop
-        self.turn = turn
+        self.turn, self.is_soft = turn, is_soft
         self.outcome: Any = None
         self.notices: list[Notice] = []
 
@@ -90,6 +100,7 @@ class Transactions:
         self._clock, self._together = clock, together
         self._lock = FileLock(path.with_name(path.name + "-lock"))
         self._changes = 0
+        self._is_soft = False
         self.count = 0
         self._lock.acquire(wait=True)
         try:
@@ -109,6 +120,8 @@ class Transactions:
         if not self._lock.acquire(wait=wait):
             return False
         try:
+            if group[0].is_soft and all(job.is_soft for job in group):
+                self._soften(True)
             self._begin(BUSY_SECONDS if wait else 0)
         except sqlite3.Error as error:
             self._lock.release()
@@ -122,6 +135,14 @@ class Transactions:
             _fail(group, _translated(error))
             return False
         return True
+
+    def _soften(self, is_soft: bool) -> None:
+        """Let the next commit not wait for the disk, or let all do so again.
+
+        SQLite does not listen while a transaction is open.
+        """
+        self.connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_soft else 'FULL'}")
+        self._is_soft = is_soft
 
     def _run(self, group: list[Job]) -> None:
         now = self._clock()
@@ -142,6 +163,8 @@ class Transactions:
             self._undo()
             _fail(group, _uncommitted(error))
             return
+        if self._is_soft:
+            self._soften(False)
         self._lock.release()
         if connection.total_changes > self._changes:
             self._changes = connection.total_changes
@@ -181,6 +204,8 @@ class Transactions:
         """Roll back and let others write."""
         try:
             self._roll_back()
+            if self._is_soft:
+                self._soften(False)
         except sqlite3.Error as error:
             log.warning("a transaction could not be rolled back: %s", error)
         finally:

@@ -66,10 +66,13 @@ class Writer:
         gave the work, right before the results are there."""
         self._after_commit, self._tell = after_commit, in_loop
 
-    def submit(self, work: Work, turn: Advance | None = None) -> Job:
-        """Run `work` in a transaction; the reply is its result, once that is durable."""
+    def submit(self, work: Work, turn: Advance | None = None, *, is_soft: bool = False) -> Job:
+        """Run `work` in a transaction; the reply is its result, once that is durable.
+
+        What `is_soft` may be lost with the power.
+        """
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, turn)
+        job = Job(work, loop, turn, is_soft=is_soft)
         if not self._threaded:
             self._transactions.write([job])
             self._after_commit(_notices([job]))

@@ -86,6 +86,13 @@ class Sender(Access):
         return int(await self.send(ReapLeases(worker, known_dead)))
 
     async def claim(self, worker: str = "A", **fields: Any) -> Claimed:
-        """Claim runs; `fields` are those of Claim."""
+        """Claim runs and look at the rest, as a worker does; `fields` are those of Claim."""
         given: dict[str, Any] = {"ns": "default", "workflows": ("w",), "limit": 100, **fields}
-        return await self.store.claim(Claim(worker=worker, lease=LEASE, **given))
+        claim = Claim(worker=worker, lease=LEASE, **given)
+        taken = await self.store.claim(claim)
+        if taken.held is not None:
+            return taken
+        seen = await self.store.claim(claim._replace(limit=0, eager=False))
+        return seen._replace(
+            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts
+        )

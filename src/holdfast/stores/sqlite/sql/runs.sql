@@ -96,11 +96,8 @@ RETURNING *
 
 -- name: claim_runs
 UPDATE runs
-SET status = 'running', reason = '', owner = :worker, epoch = epoch + 1, wake_at = NULL,
-    updated_at = :now
-WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
-    AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
-RETURNING *
+SET status = 'running', reason = '', owner = ?, epoch = epoch + 1, wake_at = NULL, updated_at = ?
+WHERE ns = ? AND id = ?
 
 -- name: claimable_runs
 SELECT * FROM runs INDEXED BY runs_claim

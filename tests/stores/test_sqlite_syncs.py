@@ -1,0 +1,82 @@
+"""Which commits wait for the disk: all that somebody is told of. Claims and leases need not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.kernel.dispatch import decide
+from holdfast.model.writes import Reap, Renew
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.conformance import Harness
+from holdfast.testing.conformance.harness import LEASE, answer
+
+
+class Levels:
+    """Tells how the commits since the last question were made: `soft` ones leave the log to the
+    next that is `hard`."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._told: list[str] = []
+        self._level = "hard"
+        store._writer._transactions.connection.set_trace_callback(self._hear)
+
+    def _hear(self, statement: str) -> None:
+        if statement.startswith("PRAGMA synchronous = "):
+            self._level = {"FULL": "hard", "NORMAL": "soft"}[statement.split()[-1]]
+        elif statement == "COMMIT":
+            self._told.append(self._level)
+
+    def __call__(self) -> list[str]:
+        told, self._told = self._told, []
+        return told
+
+
+@asynccontextmanager
+async def opened(path) -> AsyncIterator[tuple[Harness, Levels]]:
+    async with Harness(lambda clock: SqliteStore(path / "hf.db", clock=clock)) as harness:
+        assert isinstance(harness.store, SqliteStore)
+        yield harness, Levels(harness.store)
+
+
+async def test_only_claims_and_leases_are_soft(tmp_path):
+    async with opened(tmp_path) as (harness, levels):
+        await harness.start("r")
+        assert levels() == ["hard"]
+        [run] = (await harness.claim("A")).runs
+        assert levels() == ["soft"]
+        await harness.commit(run, answer())
+        assert levels() == ["hard"]
+        await harness.store.write([Renew("A", LEASE)])
+        assert levels() == ["soft"]
+        await harness.start("s")
+        assert levels() == ["hard"]
+
+
+async def test_strikes_are_hard(tmp_path):
+    """Else a run that takes the whole machine down would never be convicted."""
+    async with opened(tmp_path) as (harness, levels):
+        await harness.start("r")
+        await harness.claim("A")
+        levels()
+        [run] = (await harness.claim("B", reaps=(Reap("A", True),))).runs
+        assert (run.strikes, levels()) == (1, ["hard"])
+
+
+async def test_one_hard_job_makes_its_group_hard(tmp_path):
+    async with opened(tmp_path) as (harness, levels):
+        renewal = harness.store.write([Renew("A", LEASE)])
+        start = harness.store.write([decide(harness.starting("r"))])
+        await asyncio.gather(renewal, start)
+        assert levels() == ["hard"]
+
+
+async def test_what_follows_a_failed_claim_is_hard(tmp_path):
+    async with opened(tmp_path) as (harness, levels):
+        await harness.start("r")
+        levels()
+        with pytest.raises(OverflowError):
+            await harness.store.write([Renew("A", 1 << 80)])  # no such integer in SQLite
+        await harness.start("s")
+        assert levels() == ["hard"]
