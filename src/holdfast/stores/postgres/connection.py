@@ -31,6 +31,7 @@ from holdfast.stores.postgres.failures import (
     told,
 )
 from holdfast.stores.postgres.statements import Statement
+from holdfast.stores.postgres.types import teach
 
 log = logging.getLogger("holdfast.store")
 
@@ -101,7 +102,7 @@ class Target:
 
     async def _connect(self, settings: Mapping[str, str]) -> Connection:
         with asking():
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 self.url,
                 timeout=CONNECT_SECONDS,
                 server_settings=dict(settings),
@@ -109,6 +110,8 @@ class Target:
                 max_cacheable_statement_size=0,
                 target_session_attrs=SessionAttribute.read_write,
             )
+            teach(connection)
+            return connection
 
     async def release(self, connection: Connection) -> None:
         """Take back a connection that nobody uses any more."""
