@@ -12,6 +12,8 @@ ONLY_SQLITE = {
     "living_events", "progress",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_inbox", "delete_tags", "delete_lines",
+    # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
+    "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
     "mark_clock",
     # Hints to the planner, and a column of any type.
@@ -19,7 +21,8 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "schema_version", "mark_schema", "lock_schema", "sizes", "is_pruned_lately",
+    "clock", "server", "server_at_home", "schema_version", "mark_schema", "lock_schema", "sizes",
+    "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",

@@ -17,10 +17,10 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Reap, Write
 from holdfast.ports.store import Hear
 from holdfast.stores.postgres import checks, claims, reader
-from holdfast.stores.postgres.alone import reap
+from holdfast.stores.postgres.alone import reaping
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
 from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
@@ -67,19 +67,20 @@ class PostgresStore(Inspection):
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)
-        # To connect takes longer than all that is asked then: several lines at a time.
-        dialled = asyncio.create_task(self._claims.dial())
+        # To connect takes longer than all that is asked then: two lines at a time.
+        self._dial(self._claims)
         try:
             with reading():
-                await checks.check(self._writes, target)
-                await checks.migrate(self._writes)
-                await dialled
-                await self._ask_the_time()
+                sent = self._database.ticked()
+                now = await checks.greet(self._writes, target)
+                if now is None:
+                    await checks.check(self._writes, target)
+                    await checks.migrate(self._writes)
+                    await self._ask_the_time()
+                else:
+                    self._database.learn(now, sent)
         except BaseException:
-            dialled.cancel()
-            await asyncio.gather(dialled, return_exceptions=True)
-            await self._writes.close()
-            await self._claims.close()
+            await self._hang_up()
             raise
 
     async def close(self) -> None:
@@ -87,10 +88,20 @@ class PostgresStore(Inspection):
         self._hearers.clear()
         if self._listener is not None:
             await self._listener.close()
-        await asyncio.gather(*self._dialling, return_exceptions=True)
         await self._writer.close()
         await self._ringer.close()
         await self._heartbeat.close()
+        await self._hang_up()
+
+    def _dial(self, line: Line) -> None:
+        """Connect a line that will be needed soon. Should this fail, its first use tells."""
+        self._dialling.append(asyncio.create_task(line.dial()))
+        self._dialling[-1].add_done_callback(_looked_at)
+
+    async def _hang_up(self) -> None:
+        for dialling in self._dialling:
+            dialling.cancel()
+        await asyncio.gather(*self._dialling, return_exceptions=True)
         for line in self._lines:
             await line.close()
 
@@ -130,21 +141,23 @@ class PostgresStore(Inspection):
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
-        now = self.test_time()
+        now, row = self.test_time(), None
         if not (claim.eager or claim.reaps):
             row = await self._look(claim, now)
             if not row["claimable"] or claim.limit <= 0:
                 return claims.seen(row, Claimed())
         found = Claimed()
         with _writing():
-            reaped = await self._reap(claim, now) if claim.reaps else ()
+            reaped = [await self._reap(each, now) for each in claim.reaps]
             if claim.limit > 0:
                 rows = await self._claims.fetch(SQL.claim_runs, **claims.taking(claim, now))
                 found = claims.taken(rows)
-        row = await self._look(claim, now)
-        if reaped and row["claimable"]:
+        if sum(freed for _, freed in reaped) > len(found.runs):
             self._tell([Notice(what="ready")])
-        return claims.seen(row, found._replace(reaped=reaped))
+        found = found._replace(reaped=tuple(each for each in reaped if each[1]))
+        if row is None and found.runs:
+            return found  # they begin before anything else is looked at
+        return claims.seen(row or await self._look(claim, now), found)
 
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
@@ -154,10 +167,10 @@ class PostgresStore(Inspection):
             self._database.learn(row["now"], sent)
         return row
 
-    async def _reap(self, claim: Claim, now: int | None) -> tuple[tuple[str, int], ...]:
-        async with self._claims.transaction() as ask:
-            counts = [(each.worker, (await reap(ask, each, now)).total) for each in claim.reaps]
-        return tuple((worker, count) for worker, count in counts if count)
+    async def _reap(self, reap: Reap, now: int | None) -> tuple[str, int]:
+        """Take the runs of a worker that is gone; return how many."""
+        [[_, freed]] = await self._claims.fetch(SQL.reap_worker, **reaping(reap, now))
+        return reap.worker, freed
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
@@ -192,9 +205,7 @@ class PostgresStore(Inspection):
         self._hearers.append(hear)
         if worker:
             self._workers.append(hear)
-            # It will read a history soon. Should this fail, the read tries again and tells.
-            self._dialling.append(asyncio.create_task(self._reads.dial()))
-            self._dialling[-1].add_done_callback(_looked_at)
+            self._dial(self._reads)  # it will read a history soon
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:

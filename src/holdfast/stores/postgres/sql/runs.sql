@@ -230,17 +230,6 @@ SELECT
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
 
--- name: release_runs_of
-WITH locked AS MATERIALIZED (
-    SELECT ns, id FROM holdfast.runs WHERE owner = :worker ORDER BY ns, id FOR NO KEY UPDATE
-)
-UPDATE holdfast.runs r
-SET status = 'waiting', owner = NULL, wake_at = holdfast.clock(:now::int8),
-    strikes = r.strikes + 1, reason = :reason
-FROM locked l
-WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
-RETURNING 1
-
 -- name: find_runs
 SELECT * FROM holdfast.runs
 WHERE ns || '' = :ns
