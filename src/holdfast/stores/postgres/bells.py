@@ -2,8 +2,8 @@
 
 NOTIFY takes one lock for the whole database when its transaction commits, so it is never part of a
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
-rung, else a moment later for everything that came meanwhile. A run that only goes on is of less
-interest, and told less often: else a quick run would ring for every few of its steps. A notice says
+rung, else a moment later for everything that came meanwhile. That a run only goes on is told a
+while later: else a quick run would ring for every few of its steps. A notice says
 only *look*. Whoever does not hear it, because it was lost or because a pooler eats it, looks all
 the same at the next poll.
 """
@@ -32,7 +32,9 @@ LISTENER = "holdfast worker "
 MOMENT = 0.004
 """Seconds between two rings of one process."""
 WHILE = 0.04
-"""The same for runs that only go on: nobody waits for that but who watches them."""
+"""Seconds until others are told that a run goes on: nobody waits for that but who watches it."""
+SOON = 0.05
+"""Seconds after which a worker begins to listen."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""
 PROBE = 30.0
@@ -53,15 +55,20 @@ class Ringer:
         self._ringing: asyncio.Task[None] | None = None
 
     def ring(self, told: list[Notice]) -> None:
-        """Have others look: soon, or a while later if a run only goes on."""
+        """Have others look: at once, or a while later if a run only goes on."""
         is_urgent = for_workers = False
         for notice in told:
             if notice.what != "events":
                 is_urgent = True
                 for_workers = for_workers or notice.what in FOR_WORKERS
-        due = self._rang + (MOMENT if is_urgent else WHILE)
         is_first = not self._for
         self._for.add(EVERYBODY if for_workers else WAITERS)
+        if is_urgent:
+            due = self._rang + MOMENT
+        elif is_first:
+            due = asyncio.get_running_loop().time() + WHILE
+        else:
+            return
         if is_first or due < self._due:
             self._due = due
             if self._ringing is None:
@@ -111,36 +118,54 @@ class Listener:
     after each reconnect: what was rung before is lost.
     """
 
-    def __init__(self, target: Target, me: str, hear: Callable[[bool], None]) -> None:
+    def __init__(
+        self, target: Target, me: str, hear: Callable[[bool], None], worker: str = ""
+    ) -> None:
         self._target, self._me, self._hear = target, me, hear
-        self.worker = ""
+        self.worker = worker
         """Whose ears these are, if a worker's."""
         self._cut = asyncio.Event()
+        self._is_connecting = self._is_over = False
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
 
     async def close(self) -> None:
         """Hear no more."""
-        self._task.cancel()
+        self._is_over = True
+        # The driver leaves something behind if it is stopped while it connects.
+        if not self._is_connecting:
+            self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _listen_for_life(self) -> None:
         delay = BACK_OFF[0]
-        while not self._target.is_pooled:
+        if self.worker:
+            # It looks at the queue by itself first, and needs the server and the interpreter more.
+            await asyncio.sleep(SOON)
+        while not (self._target.is_pooled or self._is_over):
             with contextlib.suppress(StoreError, *FAILED), asking():
-                name = LISTENER + self.worker if self.worker else "holdfast listener"
-                connection = await self._target.connect({"application_name": name})
+                connection = await self._connected()
                 try:
                     await self._listen(connection)
                     delay = BACK_OFF[0]
                 finally:
                     connection.terminate()
+            if self._is_over:
+                return
             await asyncio.sleep(delay)
             delay = min(delay * 2, BACK_OFF[1])
+
+    async def _connected(self) -> Connection:
+        name = LISTENER + self.worker if self.worker else "holdfast listener"
+        self._is_connecting = True
+        try:
+            return await self._target.connect({"application_name": name})
+        finally:
+            self._is_connecting = False
 
     async def _listen(self, connection: Connection) -> None:
         self._cut.clear()
         connection.add_termination_listener(lambda _: self._cut.set())
-        if self._target.is_pooled:
+        if self._target.is_pooled or self._is_over:
             return
         await connection.add_listener(CHANNEL, self._rung)
         self._hear(True)

@@ -147,6 +147,16 @@ class Line:
         self.statements = 0
         """How many round trips this line has made."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether a statement could be sent now, or after the one on its way."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether a statement could be sent now."""
+        return self.is_connected and not self._turn.locked()
+
     async def fetch(self, asked: Statement, **values: object) -> list[Row]:
         """Return the rows of one statement, which is a transaction of its own.
 
