@@ -4,7 +4,7 @@ from holdfast.stores.queries import queries_of
 
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
-    "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
+    "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
     "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
     "renew_worker",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
@@ -28,7 +28,7 @@ ONLY_POSTGRES = {
     "number_is", "number_above", "number_from", "number_below", "number_to",
 }  # fmt: skip
 
-FRAGMENTS = ("round_", "quick_", "told_", "applied_")
+FRAGMENTS = ("round_", "quick_", "told_", "applied_", "lone_")
 """What rounds are put together from."""
 
 

@@ -30,37 +30,6 @@ SELECT 1 FROM made
 -- Before a statement that reads what others may have written under this lock: it begins after it.
 SELECT FROM holdfast.runs WHERE ns = :ns AND id = :run FOR NO KEY UPDATE
 
--- name: advance_run
--- One turn with one event, as most are: what `rounds.sql` does for many, without arrays.
-WITH moved AS (
-    UPDATE holdfast.runs r
-    SET seq = r.seq + 1,
-        status = :status,
-        reason = :reason,
-        owner = :owner,
-        wake_at = :wake_at,
-        inbox_read = coalesce(:inbox_read::int8, r.inbox_read),
-        cancel = CASE WHEN :takes_cancel::bool THEN 2 ELSE r.cancel END,
-        strikes = CASE WHEN :progresses::bool THEN 0 ELSE r.strikes END,
-        updated_at = :updated_at,
-        closed_at = :closed_at
-    WHERE r.ns = :ns AND r.id = :run
-        AND r.epoch = :held_epoch AND r.seq = :known_seq AND r.status = 'running'
-        AND (r.cancel <> 1 OR :takes_cancel::bool)
-        AND (:inbox_seq::int8 IS NULL OR r.inbox_seq = :inbox_seq::int8)
-        AND :not_before::int8 <= holdfast.clock(:now::int8)
-    RETURNING r.inbox_seq, r.cancel
-)
-, told AS (
-    INSERT INTO holdfast.events (
-        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
-    )
-    SELECT :ns, :run, :seq::int8, :generation::int8, :epoch::int8, :kind, :key, :asked_seq::int8,
-        :at::int8, :took::int8, :digest::bytea, :codec::int8, :payload::bytea
-    FROM moved
-)
-SELECT inbox_seq, cancel, holdfast.clock(:now::int8) AS now FROM moved
-
 -- name: import_run
 INSERT INTO holdfast.runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
