@@ -131,13 +131,13 @@ class Worker:
         """
         self._stopping = True
         self._poked.set()
+        self._drain()
         if self._claiming is not None:
             await asyncio.gather(self._claiming, return_exceptions=True)
         for task in self._chores:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
-        for session in tuple(self.sessions.values()):
-            session.drain()
+        self._drain()  # what the last claim brought
         await self._drained(self.settings.drain)
         for session in tuple(self.sessions.values()):
             session.give_up_steps()
@@ -146,6 +146,10 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._driving, return_exceptions=True)
         await self._leave()
+
+    def _drain(self) -> None:
+        for session in tuple(self.sessions.values()):
+            session.drain()
 
     async def _drained(self, seconds: float) -> None:
         if self._driving:

@@ -114,16 +114,10 @@ def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     ns, run = write.ns, write.run
-    if settles(write):
-        changed = _settle(connection, write, now)
-    elif write.known_inbox is not None and _go_on_without_mail(connection, write):
-        _add_events(connection, write)
-        return Outcome(True, None, write.known_inbox)
-    else:
-        changed = _go_on(connection, write)
+    changed = _settle(connection, write, now) if settles(write) else _go_on(connection, write)
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
-    _add_events(connection, write)
+    add_events(connection, write)
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     if write.annotations is not None:
@@ -132,7 +126,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     return Outcome(True, None, inbox_seq, cancel)
 
 
-def _add_events(connection: Connection, write: Advance) -> None:
+def add_events(connection: Connection, write: Advance) -> None:
+    """Add what a turn brings to the history."""
     ns, run, events = write.ns, write.run, write.events
     if len(events) == 1:
         connection.execute(SQL.add_event, event_row(ns, run, events[0]))
@@ -162,12 +157,11 @@ def _go_on(connection: Connection, write: Advance) -> int:
     ).rowcount
 
 
-def _go_on_without_mail(connection: Connection, write: Advance) -> int:
-    return connection.execute(
-        SQL.advance_run_without_mail,
-        (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq,
-         write.known_inbox),
-    ).rowcount  # fmt: skip
+def advance_row(write: Advance) -> tuple[object, ...]:
+    """Return what a plain turn binds to move its run on."""
+    return (
+        len(write.events), write.at, write.ns, write.run, write.epoch, write.seq, write.known_inbox,
+    )  # fmt: skip
 
 
 def _settle(connection: Connection, write: Advance, now: int) -> int:
