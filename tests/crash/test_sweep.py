@@ -68,7 +68,6 @@ def test_a_start_in_doubt_is_no_renewal(store: Kind) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", ["memory", "sqlite"])  # in a real database it takes hours
 @pytest.mark.parametrize("name", HOTTEST)
 def test_a_second_crash_during_recovery(name: str, store: Kind, record_property: Record) -> None:
     report = sweep_twice(SCENARIOS[name], store)

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.postgres import PostgresStore, claims
-from holdfast.stores.postgres.connection import BY_ORDER
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.statements import Statement, queries
+from holdfast.stores.postgres.target import BY_ORDER
 
 QUEUED = 5_000
 AT_MOST = 1_100  # rows: `look` names unknown workflows among the first thousand of the queue

@@ -21,8 +21,8 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "server_at_home", "schema_version", "mark_schema", "lock_schema", "sizes",
-    "is_pruned_lately", "reap_worker",
+    "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
+    "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",

@@ -1,7 +1,8 @@
 """`holdfast worker`: run an app's workflows until told to stop.
 
-The first SIGINT or SIGTERM drains: nothing new is claimed, steps that run may end, every run is
-given back, and the lease is renewed meanwhile. The second one leaves at once.
+A store that is away at the start is waited for. The first SIGINT or SIGTERM drains: nothing new is
+claimed, steps that run may end, every run is given back, and the lease is renewed meanwhile. The
+second one leaves at once.
 """
 
 from __future__ import annotations
@@ -62,18 +63,21 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.client import new_id
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
+    from holdfast.hosts.worker.opening import open_unless
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
     definitions: list[Definition] = [*app.versions, *app.steps.values()]
     for definition in definitions:
         _ = definition.signature
     lint.tell(app.versions)
-    store = store_at(url)
-    await store.open()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, stopping)
+    store = store_at(url)
+    if not await open_unless(stopping, store):
+        STDERR.say(STDERR.dim("stopped; nothing was begun"))
+        return
     try:
         async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
             _greet(app, url, worker.id)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Generator
 
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
-from holdfast.stores.postgres.connection import Line, Row, Target
-from holdfast.stores.postgres.failures import told
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.failures import caused, code_of, told
 from holdfast.stores.postgres.statements import fragments, migrations, queries, statement
+from holdfast.stores.postgres.target import Row, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
@@ -23,12 +26,14 @@ HOMELESS = (
 
 OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
+NOT_ALLOWED = "42501"
 
 
 async def greet(line: Line, target: Target) -> int | None:
     """Check all that `check` and `migrate` do, in one statement, and return the server's time.
 
-    None if there is more to do than to ask: the schema is missing, or of an earlier release.
+    None if there is more to do than to ask: the schema is missing, or of an earlier release. That
+    it is missing stands once in the server's log, as an error; to ask first would cost every start.
     """
     try:
         [row] = await line.fetch(AT_HOME)
@@ -66,10 +71,10 @@ def _judge(server: Row, target: Target) -> None:
             f"what it has acknowledged. Set both to on."
         )
     # Known only now that there is a connection.
-    _warn(version, pages, idle, is_pooled=target.is_pooled)
+    _warn(version, pages, idle, target)
 
 
-def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
+def _warn(version: int, pages: str, idle: str, target: Target) -> None:
     if version > NEWEST:
         log.warning("PostgreSQL %d is newer than what this release was tested with", version)
     if pages != "on":
@@ -77,7 +82,12 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
             "PostgreSQL runs with full_page_writes=off: after a crash a page may be torn, unless "
             "the file system writes pages whole"
         )
-    if is_pooled and idle == "0":
+    if target.forgets:
+        log.warning(
+            "the pooler forgets prepared statements, so every statement takes four round trips: "
+            "use pgbouncer 1.21 or later with max_prepared_statements above 0, or name the server"
+        )
+    if target.is_pooled and idle == "0":
         log.warning(
             "the pooler takes no settings, and the role has no idle_in_transaction_session_timeout:"
             " set it with ALTER ROLE, or a session whose client is gone may hold its locks for ever"
@@ -87,9 +97,9 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
 async def migrate(line: Line) -> None:
     """Bring the schema to this release's version, one process at a time. Raises `StoreVersion`."""
     scripts = migrations()
-    if await _version(line) == len(scripts):
-        return
-    try:
+    with _migrating():
+        if await _version(line) == len(scripts):
+            return
         async with line.transaction() as ask:
             await ask(SQL.lock_schema, key=LOCK)
             # Read again, under the lock: somebody else may have been faster.
@@ -98,11 +108,25 @@ async def migrate(line: Line) -> None:
             for version, script in enumerate(scripts[present:], start=present + 1):
                 await ask.script(script)
                 await ask(SQL.mark_schema, version=version)
+
+
+@contextlib.contextmanager
+def _migrating() -> Generator[None]:
+    """Tell apart what a second try may mend, and what a person must."""
+    try:
+        yield
     except asyncpg.PostgresError as error:
-        raise StoreUnavailable(
-            f"The schema could not be brought to this release's: {told(error)}. Start again; "
-            f"nothing was changed. The user needs the right to create a schema, once."
-        ) from error
+        if code_of(error) == NOT_ALLOWED:
+            meant: Exception = StoreSettings(
+                f"The user of the URL has too few rights: {told(error)}. Once, it needs GRANT "
+                f"CREATE ON DATABASE; later, to use the schema `holdfast` and all in it."
+            )
+        else:
+            meant = StoreUnavailable(
+                f"The schema could not be brought to this release's: {told(error)}. Start again; "
+                f"nothing was changed."
+            )
+        raise caused(meant, error) from error
 
 
 async def _version(line: Line) -> int:

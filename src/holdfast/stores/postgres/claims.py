@@ -9,8 +9,8 @@ from holdfast.model.events import Event
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Claimed
 from holdfast.stores import processes
-from holdfast.stores.postgres.connection import Row
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import Row
 
 SQL = queries()
 EVENT = slice(2, 14)

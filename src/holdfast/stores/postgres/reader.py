@@ -13,8 +13,9 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import Loaded, Message, Run
-from holdfast.stores.postgres.connection import Ask, Line, Row
+from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import Row
 
 SQL = queries()
 

@@ -23,12 +23,13 @@ from holdfast.stores.postgres import checks, claims, reader
 from holdfast.stores.postgres.alone import reaping
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
-from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
 
 SQL = queries()
@@ -124,7 +125,8 @@ class PostgresStore(Inspection):
     @property
     def statements(self) -> int:
         """How many statements this process has sent, whatever for."""
-        return sum(line.statements for line in self._lines)
+        heard = 0 if self._listener is None else self._listener.statements
+        return sum(line.statements for line in self._lines) + self._heartbeat.statements + heard
 
     @property
     def transactions(self) -> int:

@@ -411,11 +411,21 @@ CROSS JOIN clock
 (SELECT count(*) FROM created) = cardinality(:create_ns::text[])
 
 -- name: quick_answer
--- The division fails, and with it all of the statement, if anything was refused.
+-- If anything was refused, the cast fails, and with it all of the statement. Its text is for whoever
+-- reads the server's log. It holds something that is not known when the statement is planned, or
+-- the planner would try the cast.
 SELECT a.n, clock.now, true, a.total, a.inbox, a.cancelled
 FROM (:answers) AS a (n, total, inbox, cancelled)
 CROSS JOIN clock
-WHERE 1 = (SELECT 1 / CASE WHEN :all_applied THEN 1 ELSE 0 END)
+WHERE 1 = (
+    SELECT CASE
+        WHEN :all_applied THEN 1
+        ELSE (
+            'holdfast: one of a group of writes was refused, so each is tried alone; session '
+            || pg_backend_pid()
+        )::int
+    END
+)
 
 -- name: quick_told_turns
 SELECT n, 0::int8, inbox_seq, cancel FROM turns
