@@ -160,9 +160,10 @@ class PostgresStore(Inspection):
         with _writing():
             reaped = [await self._reap(each, now) for each in claim.reaps]
             if claim.limit > 0:
-                rows = await self._claims.fetch(SQL.claim_runs, **claims.taking(claim, now))
+                rows = await self._claims.fetch(claims.TAKE, **claims.taking(claim, now))
                 found = claims.taken(rows)
-        if sum(freed for _, freed in reaped) > len(found.runs):
+        # What we did not take of it may be for others, or in a queue of theirs.
+        if sum(freed for _, freed in reaped) > sum(run.strikes > 0 for run in found.runs):
             self._tell([Notice(what="ready")])
         found = found._replace(reaped=tuple(each for each in reaped if each[1]))
         if row is None and found.runs:
@@ -172,7 +173,7 @@ class PostgresStore(Inspection):
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
         with reading():
-            [row] = await self._claims.fetch(SQL.look, **claims.looking(claim, now))
+            [row] = await self._claims.fetch(claims.LOOK, **claims.looking(claim, now))
         self._has_looked = True
         if now is None:
             self._database.learn(row["now"], sent)
