@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from holdfast.app import App, Definition
+    from holdfast.hosts.worker import Worker
     from holdfast.model.settings import Settings
 
 INTERRUPTED = 130
@@ -39,8 +40,12 @@ LISTED = 8
               help="Seconds after which others take over from a frozen worker.")  # fmt: skip
 @click.option("--drain", type=click.FloatRange(0), default=5.0, show_default=True,
               help="Seconds running steps get to end when the worker stops.")  # fmt: skip
+@click.option("--queue", "queues", multiple=True, metavar="NAME",
+              help="A queue to serve; may be given often. Without it: all.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
-def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> None:
+def command(
+    app: str, url: str, lease: float, queues: tuple[str, ...], verbose: bool, **limits: Any
+) -> None:
     """Run an app's workflows until told to stop. APP is module:app or path/file.py.
 
     Ctrl-C (or SIGTERM) finishes the steps that run and gives the runs back; a second one leaves
@@ -52,7 +57,7 @@ def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> N
     from holdfast.model.settings import Settings
 
     _log(verbose)
-    settings = Settings(lease=lease, renew=lease / 3, **limits)
+    settings = Settings(lease=lease, renew=lease / 3, queues=queues or None, **limits)
     asyncio.run(_work(load_app(app), url, settings))
 
 
@@ -80,7 +85,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
         return
     try:
         async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
-            _greet(app, url, worker.id)
+            _greet(app, url, worker)
             await stopping.wait()
     finally:
         await store.close()
@@ -97,7 +102,7 @@ def _stop(stopping: asyncio.Event) -> None:
     stopping.set()
 
 
-def _greet(app: App, url: str, id: str) -> None:
+def _greet(app: App, url: str, worker: Worker) -> None:
     """Say who works on what, in one line."""
     from holdfast.compose import masked
 
@@ -108,8 +113,11 @@ def _greet(app: App, url: str, id: str) -> None:
         f"store {masked(url)}",
         f"{count(len(names), 'workflow')}: {listed or 'none'}",
         f"pid {os.getpid()}",
-        f"id {STDERR.style(id, fg='cyan')}",
+        f"id {STDERR.style(worker.id, fg='cyan')}",
     ]
+    queues = worker.settings.queues
+    if queues is not None:
+        facts.insert(2, f"{count(len(queues), 'queue')}: {', '.join(map(clean, queues))}")
     ready = STDERR.style("●", fg="green")
     STDERR.say(f"{ready} holdfast worker · {' · '.join(facts)}")
 

@@ -23,7 +23,7 @@ _new_tuple: Any = tuple[Any, ...].__new__
 _new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 EVENT = slice(1, 13)
-RUN = slice(13, 33)
+RUN = slice(13, 35)
 THE_RUN, AN_EVENT, A_MESSAGE, A_HEARTBEAT = range(4)
 
 

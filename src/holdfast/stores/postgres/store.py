@@ -141,17 +141,18 @@ class PostgresStore(Inspection):
         with _writing():
             reaped = await self._reap(claim, now) if claim.reaps else ()
             if claim.limit > 0:
-                rows = await self._claims.fetch(SQL.claim_runs, **claims.taking(claim, now))
+                rows = await self._claims.fetch(claims.TAKE, **claims.taking(claim, now))
                 found = claims.taken(rows)
         row = await self._look(claim, now)
-        if reaped and row["claimable"]:
+        # What we do not take may be for others: in a queue of theirs.
+        if reaped and (row["claimable"] or claim.queues is not None):
             self._tell([Notice(what="ready")])
         return claims.seen(row, found._replace(reaped=reaped))
 
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
         with reading():
-            [row] = await self._claims.fetch(SQL.look, **claims.looking(claim, now))
+            [row] = await self._claims.fetch(claims.LOOK, **claims.looking(claim, now))
         if now is None:
             self._database.learn(row["now"], sent)
         return row

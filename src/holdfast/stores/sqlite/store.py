@@ -199,7 +199,9 @@ class SqliteStore(Inspection):
             taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
             looks = claim.reaps or not taken
             seen = reader.peek(connection, claim, now) if looks else None
-            left = [Notice(what="ready")] if seen and seen.claimable and reaped else []
+            # What we do not take may be for others: in a queue of theirs.
+            others_may = claim.queues is not None or (seen and seen.claimable)
+            left = [Notice(what="ready")] if reaped and others_may else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
             found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
             return (seen, found), left
@@ -220,6 +222,7 @@ class SqliteStore(Inspection):
             held=seen.held,
             dead=tuple(dead.items()),
             unregistered=seen.unregistered,
+            unserved=seen.unserved,
             next_wake_at=seen.next_wake_at,
         )
 
@@ -237,13 +240,15 @@ class SqliteStore(Inspection):
 
         loop = asyncio.get_running_loop()
         loop.add_reader(bell.socket, rung)
-        self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
+        if kind == CLIENT:
+            self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
         return bell
 
     def _take_down(self, bell: Doorbell) -> None:
         asyncio.get_running_loop().remove_reader(bell.socket)
         self._bells = [other for other in self._bells if other is not bell]
-        self._second_looks.pop(bell).cancel()
+        if (second_look := self._second_looks.pop(bell, None)) is not None:
+            second_look.cancel()
         bell.close()
 
     def _tell(self, heard: list[Notice]) -> None:

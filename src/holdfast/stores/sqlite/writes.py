@@ -28,6 +28,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores.sqlite import said
+from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -73,7 +74,8 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     added = connection.execute(
         SQL.create_run,
         (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
-         wake_at, write.input_digest, event.at, event.at, write.deadline),
+         wake_at, write.input_digest, event.at, event.at, write.deadline, write.queue,
+         write.priority),
     ).rowcount  # fmt: skip
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
@@ -85,7 +87,7 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
-        write.deadline,
+        write.deadline, write.queue, write.priority,
     )  # fmt: skip
     return Outcome(True, run)
 
@@ -341,16 +343,12 @@ def take(connection: Connection, claim: Claim, now: int) -> tuple[tuple[Run, ...
 
 def _choose(connection: Connection, claim: Claim, now: int) -> tuple[list[Run], tuple[Run, ...]]:
     """Return the first `limit` due runs, of which at most `suspects` crashed a worker twice."""
-    due = connection.execute(
-        SQL.claimable_runs,
-        {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows),
-         "suspects": claim.suspects, "limit": -1},
-    )  # fmt: skip
+    due = Lanes(connection, claim, now).due()
     chosen: list[Run] = []
     convicts: list[Run] = []
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
-    for run in map(Run._make, due):
+    for run in due:
         if run.strikes >= 2:
             if run.strikes >= claim.strikes:
                 convicts.append(run)
