@@ -8,12 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.errors import CrashtestFailed
+    from holdfast.testing.crashing import Driven, crashtest
+    from holdfast.testing.faking import Fake, fake
     from holdfast.testing.replaying import Replayed, replay
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["CrashtestFailed", "Driven", "Fake", "Replayed", "crashtest", "fake", "replay"]
 
 _MODULES = {
+    "CrashtestFailed": "holdfast.errors",
+    "Driven": "holdfast.testing.crashing",
+    "Fake": "holdfast.testing.faking",
     "Replayed": "holdfast.testing.replaying",
+    "crashtest": "holdfast.testing.crashing",
+    "fake": "holdfast.testing.faking",
     "replay": "holdfast.testing.replaying",
 }
 
