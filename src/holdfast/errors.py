@@ -581,6 +581,11 @@ class CrashtestFailed(HoldfastError, AssertionError):
         "to repeat, for example by hf.idempotency_key()."
     )
 
+    loose = (
+        "If it may differ from one execution to the next, name the step, or the workflow, in "
+        "loose=[...]; else have the body depend on nothing but its input and its answers."
+    )
+
     def __init__(
         self, *, workflow: str, store: str, where: str, problems: tuple[str, ...], only: str,
         tried: str,
@@ -588,12 +593,14 @@ class CrashtestFailed(HoldfastError, AssertionError):
         self.workflow, self.store, self.where = workflow, store, where
         self.problems, self.only, self.tried = problems, only, tried
         listed = "\n".join(f"  - {problem}" for problem in problems)
+        is_effect = any(problem.startswith("the effects") for problem in problems)
+        advice = self.hint if is_effect else self.loose
         if not only:
             text = f"{workflow} on {store} is wrong without any crash:\n{listed}"
         else:
             text = (
                 f"{workflow} on {store} ends otherwise if {where} ({tried} points tried):\n"
-                f"{listed}\n{self.hint} To try this point alone: crashtest(..., only={only!r})."
+                f"{listed}\n{advice} To try this point alone: crashtest(..., only={only!r})."
             )
         super().__init__(text)
 

@@ -177,21 +177,30 @@ def faults_of(world: World, calm: World | None) -> list[str]:
     found += world.scenario.check(world)
     if calm is not None and not world.scenario.either:
         ends, expected = ends_of(world), ends_of(calm)
-        found += [
-            f"run {run} ended as {ends.get(run)} and should as {expected.get(run)}"
-            for run in sorted(ends.keys() | expected.keys())
-            if ends.get(run) != expected.get(run)
-        ]
+        for run in sorted(ends.keys() | expected.keys()):
+            found += _differences(run, ends.get(run), expected.get(run))
     return found
 
 
-def ends_of(world: World) -> dict[str, Any]:
+def _differences(
+    run: str, end: dict[str, Any] | None, expected: dict[str, Any] | None
+) -> list[str]:
+    if end is None or expected is None:
+        return [] if end == expected else [f"run {run} is {end}, and should be {expected}"]
+    return [
+        f"the {name} of run {run}: {end[name]!r}, and should be {expected[name]!r}"
+        for name in expected
+        if end[name] != expected[name]
+    ]
+
+
+def ends_of(world: World) -> dict[str, dict[str, Any]]:
     """Return how each run stands at the end, without times, owners and counts of executions."""
     loose = world.scenario.loose
     return {run.id: _end_of(run, world.dump, loose) for run in world.dump.runs}
 
 
-def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> Any:
+def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> dict[str, Any]:
     living = [e for e in dump.events[run.ns, run.id] if e.superseded_by is None]
     return {
         "status": run.status,
