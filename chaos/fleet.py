@@ -1,7 +1,7 @@
 """The hosts: real processes, each started again when it has ended.
 
 A host may end because it was killed or told to leave. Every other end is a violation: an outage of
-the store must not take a process down.
+the store must not take a process down, nor keep one from starting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class Host:
         self.name, self._command, self._log = name, command, log
         self.pid = 0
         self.is_ready = asyncio.Event()
-        self.failed_starts = 0
         self.violations: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
         self._ended = asyncio.Event()
@@ -51,23 +50,22 @@ class Host:
                 *self._command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=log
             )
         assert process.stdout is not None
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(STARTS_WITHIN):
                 was_ready = (await process.stdout.readline()).decode().strip() == READY
+        except TimeoutError:
+            self._send(signal.SIGKILL)
         if was_ready:
             self.pid = process.pid
             self.is_ready.set()
             if self._is_over:
                 self._send(signal.SIGTERM, 0)
-        elif process.returncode is None:
-            self._send(signal.SIGKILL, -signal.SIGKILL)
         code = await process.wait()
         self.is_ready.clear()
         self._ended.set()
-        if not was_ready:
-            self.failed_starts += 1
-        elif code not in self._may_end:
-            self.violations.append(f"host {self.name} ({self.pid}) ended by itself, with {code}")
+        if code not in self._may_end:
+            what = "ended by itself" if was_ready else "did not start"
+            self.violations.append(f"host {self.name} ({process.pid}) {what}, with {code}")
 
     def kill(self) -> None:
         """End the process without a word to it."""
@@ -85,7 +83,8 @@ class Host:
     async def leave(self) -> None:
         """Ask the process to leave, and see that it does."""
         ended = self._ended
-        self._send(signal.SIGTERM, 0)
+        # One that has not begun yet knows no better than to die of it.
+        self._send(signal.SIGTERM, 0, *(() if self.is_ready.is_set() else (-signal.SIGTERM,)))
         try:
             async with asyncio.timeout(LEAVES_WITHIN):
                 await ended.wait()
@@ -146,8 +145,3 @@ class Fleet:
     def violations(self) -> list[str]:
         """What hosts did that they must not."""
         return [text for host in self.hosts for text in host.violations]
-
-    @property
-    def failed_starts(self) -> int:
-        """How often a process could not start, because the store was away."""
-        return sum(host.failed_starts for host in self.hosts)

@@ -18,6 +18,7 @@ from chaos import journal
 from holdfast.client import new_id
 from holdfast.compose import store_of
 from holdfast.hosts.worker import Worker
+from holdfast.hosts.worker.opening import open_unless
 from holdfast.stores import processes
 
 READY = "ready"
@@ -44,10 +45,11 @@ async def serve(url: str, how: hf.Settings) -> None:
     # Imported under its own name, so that definitions exist once.
     from chaos.flows import app
 
-    store = store_of(url)
-    await store.open()
     leaving = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
+    store = store_of(url)
+    if not await open_unless(leaving, store):
+        return
     try:
         worker = Worker(app, store, id=new_id(store.now()), settings=how)
         counting = asyncio.create_task(count_refusals(worker))

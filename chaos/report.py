@@ -78,7 +78,6 @@ def document(found: Finding) -> dict[str, Any]:
         **counted(found),
         "faults_by_kind": dict(found.faults),
         "drained": found.drained,
-        "failed_starts": found.failed_starts,
         "violations": [str(violation) for violation in found.violations],
         "kept": found.folder,
     }

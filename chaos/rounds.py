@@ -43,7 +43,6 @@ class Finding:
     stops: list[Stop]
     violations: list[Violation]
     repeated: int
-    failed_starts: int
     took: float
     drained: float
     folder: str = field(default="")
@@ -90,7 +89,6 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
         stops=stops(evidence),
         violations=verdict.judge(evidence),
         repeated=driver.repeated,
-        failed_starts=fleet.failed_starts,
         took=time.monotonic() - began,
         drained=drained,
     )

@@ -22,6 +22,7 @@ from holdfast.fronts.function.step import (
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
 
 if TYPE_CHECKING:
@@ -119,7 +120,14 @@ class App:
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
     @overload
     def workflow(
-        self, /, *, name: str | None = None, version: str = "", timeout: Duration | None = None
+        self,
+        /,
+        *,
+        name: str | None = None,
+        version: str = "",
+        timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
     ) -> WorkflowDecorator: ...
     def workflow(
         self,
@@ -129,17 +137,22 @@ class App:
         name: str | None = None,
         version: str = "",
         timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
     ) -> Any:
         """Register an async function as a workflow: its body, deterministic and only asking.
 
         Several versions of one name may stand side by side. A run keeps the version it was started
         with and is run by that one; new runs start on the version that was defined last.
         `timeout` is how long a run of it may take, from its start; then it is cancelled, may clean
-        up, and ends `timed_out`.
+        up, and ends `timed_out`. `queue` and `priority` (1 goes first, 5 last) are where its runs
+        wait for a worker, unless their start says otherwise.
         """
 
         def register(target: Callable[..., Coroutine[Any, Any, Any]]) -> Workflow[..., Any]:
-            made = Workflow(target, name=name, version=version, timeout=timeout)
+            made = Workflow(
+                target, name=name, version=version, timeout=timeout, queue=queue, priority=priority
+            )
             self._refuse_duplicate(made)
             self.versions.add(made)
             return made

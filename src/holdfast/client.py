@@ -12,7 +12,6 @@ from holdfast.app import App
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import (
     BadDefinition,
-    InvalidName,
     RunCancelled,
     RunFailed,
     RunTerminated,
@@ -24,7 +23,7 @@ from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
 from holdfast.model.annotations import LogFilter, LogLine, Progress
-from holdfast.model.checks import checked_limit, checked_reason, checked_statuses
+from holdfast.model.checks import checked_id, checked_limit, checked_reason, checked_statuses
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
@@ -40,6 +39,7 @@ from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.filters import parse
 from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
+from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
@@ -72,7 +72,7 @@ class Client:
     def __init__(self, app: App, engine: LocalEngine) -> None:
         self.app, self.engine = app, engine
 
-    async def start(
+    async def start(  # noqa: PLR0913 - each by its name
         self,
         bound: Bound[R],
         *,
@@ -80,15 +80,19 @@ class Client:
         timeout: Duration | Keep | None = KEEP,
         tags: Sequence[str] = (),
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
+        queue: str | None = None,
+        priority: int | None = None,
     ) -> RunHandle[R]:
         """Start a run and return once it is stored.
 
         `timeout` is how long it may take from now on; without it, what the workflow says, with
-        None, for ever.
+        None, for ever. `queue` and `priority` (1 goes first, 5 last) are where it waits for a
+        worker; without them, what the workflow says.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
-        tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
-        other work, `InvalidName` if it cannot be an id, `InvalidTag` if one cannot be stored.
+        tags, attributes, queue and priority it was first started with. Raises `RunConflict` if
+        the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
+        `InvalidTag` if a tag cannot be stored.
         """
         if not isinstance(bound, Bound):
             raise not_bound(bound)
@@ -106,6 +110,8 @@ class Client:
             labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
             shape=shape,
             timeout=_timeout(workflow, timeout),
+            queue=workflow.queue if queue is None else checked_queue(queue),
+            priority=workflow.priority if priority is None else _priority(priority),
         )
         is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
         run = await self.engine.start(command, is_known=is_known)
@@ -289,6 +295,10 @@ def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int
     return None if given is None else microseconds(given, field="timeout")
 
 
+def _priority(given: int) -> int:
+    return checked_priority(given, "start")
+
+
 def new_id(now: int) -> str:
     """Return a uuid7: sortable by time, unique everywhere."""
     millis = (now // 1_000) & 0xFFFF_FFFF_FFFF
@@ -296,22 +306,6 @@ def new_id(now: int) -> str:
     value = (millis << 80) | (0x7 << 76) | ((chance >> 68) << 64)
     value |= (0b10 << 62) | (chance & 0x3FFF_FFFF_FFFF_FFFF)
     return str(UUID(int=value & ((1 << 128) - 1)))
-
-
-def checked_id(id: str, *, field: str = "run id") -> str:
-    """Return the id if it can be stored and shown. Raises `InvalidName`."""
-    problem = ""
-    if not isinstance(id, str):
-        raise InvalidName(field=field, value=repr(id), problem="is no text")
-    if not 1 <= len(id) <= 255:
-        problem = f"has {len(id)} characters"
-    elif not id.isprintable():
-        problem = "has a character that cannot be printed"
-    elif "/" in id or id.startswith("."):
-        problem = "has a slash or a leading dot"
-    if problem:
-        raise InvalidName(field=field, value=id, problem=problem)
-    return id
 
 
 def not_bound(given: object) -> BadDefinition:

@@ -57,6 +57,18 @@ def test_a_run_is_started_worked_on_and_waited_for(url: str, shell: Shell, tmp_p
         assert re.search(r"^worker\t\S+\tlistening\t", doctor.stdout, re.M)
 
 
+def test_workers_share_the_work_by_queues(url: str, shell: Shell, tmp_path: Path) -> None:
+    for key, queue in (("near", "a"), ("far", "b"), ("nobody's", "c")):
+        started = shell("run", "greet", "-i", f"name={key}", "--key", key, "--queue", queue)
+        assert started.returncode == 0
+    with working(url, tmp_path / "gate", "--queue", "a", "--queue", "b"):
+        done = ("status:completed", "--json", "id")
+        wait_until(lambda: shell("runs", "list", *done).stdout.count('"id"') == 2)
+        told = shell("runs", "why", "nobody's").stdout
+    assert told.startswith("claimable\t")
+    assert "It waits on queue c, priority 3." in told
+
+
 def test_the_first_signal_drains_and_gives_the_run_back(
     url: str, shell: Shell, tmp_path: Path
 ) -> None:

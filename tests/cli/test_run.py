@@ -97,6 +97,36 @@ class TestStart:
             [row] = connection.execute("SELECT deadline - created_at FROM runs")
         assert row == (lasts and lasts * 1_000_000,)
 
+    def test_it_waits_where_it_is_put(self, typed: Type) -> None:
+        words = ("run", "greet", "-i", "name=Ada", "--app", SAMPLE)
+        for id, place in (("a", ()), ("b", ("--queue", "night work", "--priority", "5"))):
+            assert typed(*words, "--key", id, *place).exit_code == 0
+        chosen = ("--json", "id,queue,priority")
+        assert json.loads(typed("runs", "list", *chosen).stdout) == [
+            {"id": "b", "queue": "night work", "priority": 5},
+            {"id": "a", "queue": "default", "priority": 3},
+        ]
+        found = typed("runs", "list", 'queue:"night work"', "--json", "id").stdout
+        assert json.loads(found) == [{"id": "b"}]
+        assert "night work, priority 5" in typed("runs", "show", "b", person=True).stdout
+        assert "priority" not in typed("runs", "show", "a", person=True).stdout
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("--priority", "6"), "'--priority'"),
+            (("--priority", "high"), "'--priority'"),
+            (("--queue", "a/b"), "queue 'a/b' has a slash"),
+            (("--queue", ""), "queue '' has 0 characters"),
+        ],
+    )
+    def test_a_place_that_there_cannot_be_is_refused(
+        self, typed: Type, words: tuple[str, ...], message: str
+    ) -> None:
+        result = typed("run", "greet", "-i", "name=Ada", *words, "--app", SAMPLE)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+
     def test_an_unknown_workflow_is_exit_code_3(self, typed: Type) -> None:
         result = typed("run", "grete", "--app", SAMPLE)
         assert result.exit_code == 3

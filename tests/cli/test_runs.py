@@ -7,6 +7,8 @@ import re
 import pytest
 
 import holdfast as hf
+from holdfast.machine.values import digest
+from holdfast.model.commands import StartRun
 from tests.cli import sample
 from tests.cli.conftest import Type
 
@@ -175,6 +177,25 @@ class TestWhy:
         asyncio.run(fail("luck", "x" * 200))
         assert typed("runs", "why", "luck").stdout.splitlines()[0].endswith("[31m today.")
         assert typed("runs", "why", "xxx").stdout.splitlines()[0].endswith("xx…")
+
+    def test_a_queue_that_no_worker_serves_is_named(self, typed: Type, url: str) -> None:
+        async def ask(queues: list[str]) -> str:
+            async with sample.app.open(url, settings=hf.Settings(queues=queues)) as client:
+                store, greet = client.engine.store, sample.greet.bind("ada")
+                held = await client.start(sample.waits.bind(), queue=queues[0])
+                start = StartRun(
+                    "default", "left", "greet", "", greet.input, digest(greet.input),
+                    store.now() - 10_000_000, shape=sample.greet.shape, queue="night", priority=5,
+                )  # fmt: skip
+                await client.engine.start(start, is_known=True)
+                told = await asyncio.to_thread(typed, "runs", "why", "left")
+                await held.terminate()
+                return str(told.stdout)
+
+        told = asyncio.run(ask(["fast", "also fast"]))
+        assert "It waits on queue night, priority 5." in told
+        assert "1 worker listening, and none serves queue 'night': only also fast, fast." in told
+        assert f"next\tholdfast worker APP --store {url} --queue night\n" in told
 
     def test_a_run_that_is_pinned_to_a_version_says_so(self, typed: Type, url: str) -> None:
         async def start(version: str) -> None:

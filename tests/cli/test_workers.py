@@ -20,19 +20,27 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres_store"))
 
 
-def test_workers_are_listed_with_what_they_say_of_themselves(typed: Type, url: str) -> None:
+def test_workers_are_listed_with_what_they_say_of_themselves(
+    typed: Type, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
     async def look() -> dict[str, object]:
-        async with sample.app.open(url, settings=hf.Settings(poll=0.05)) as client:
+        settings = hf.Settings(poll=0.05, queues=["fast", "default"])
+        async with sample.app.open(url, settings=settings) as client:
             await client.start(sample.app.workflows["greet"].bind("ada"), id="w")
             while True:
                 result = await asyncio.to_thread(typed, "workers", "--json")
                 found = [w for w in json.loads(result.stdout)["workers"] if w["state"] == "alive"]
                 if found and found[0]["app"]:
+                    person = await asyncio.to_thread(typed, "workers", person=True)
+                    assert "fast, default" in person.stdout
                     return dict(found[0])
 
     worker = asyncio.run(asyncio.wait_for(look(), 20))
     assert worker["version"] == hf.__version__
     assert "greet" in str(worker["workflows"])
+    assert worker["queues"] == ["fast", "default"]
     assert json.loads(typed("workers", "--json").stdout) == {"workers": []}
     assert "No worker is listening" in typed("workers", person=True).stdout
 
@@ -46,7 +54,7 @@ def test_a_worker_that_is_gone_is_said_to_be(typed: Type, url: str) -> None:
 
     asyncio.run(die())
     [ghost] = json.loads(typed("workers", "--json").stdout)["workers"]
-    told = [ghost[name] for name in ("id", "state", "runs", "app")]
-    assert told == ["ghost", "gone", 0, "shop"]
+    told = [ghost[name] for name in ("id", "state", "runs", "app", "queues")]
+    assert told == ["ghost", "gone", 0, "shop", None]
     assert typed("workers").stdout.startswith("ghost\tgone\t")
     assert "✗ gone" in typed("workers", person=True).stdout

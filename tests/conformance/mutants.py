@@ -176,6 +176,20 @@ class ClaimsTwice(Mutant):
         return claimed._replace(runs=claimed.runs + tuple(held[: claim.limit]))
 
 
+class ServesAll(Mutant):
+    """A claim takes from every queue, whatever it names."""
+
+    async def claim(self, claim: Claim) -> Claimed:
+        return await super().claim(claim._replace(queues=None))
+
+
+class NoPriority(Mutant):
+    """Runs go in the order of their age alone."""
+
+    def change(self, write: Write) -> Write:
+        return write._replace(priority=3) if isinstance(write, Create) else write
+
+
 class PagesByNumber(Mutant):
     """Pages are cut by offset, so that a run started meanwhile shifts them."""
 
@@ -259,6 +273,6 @@ MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     NoFence, HearsZombies, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel,
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
-    KeepsEpoch, ClaimsTwice, PagesByNumber, AnyTermWillDo, KeepsTags, ImportsAwake, LoadsTheDead,
-    ClockGoesBack, TellsBeforeTheCommit,
+    KeepsEpoch, ClaimsTwice, ServesAll, NoPriority, PagesByNumber, AnyTermWillDo, KeepsTags,
+    ImportsAwake, LoadsTheDead, ClockGoesBack, TellsBeforeTheCommit,
 )  # fmt: skip

@@ -9,6 +9,8 @@ from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
 pytest.register_assert_rewrite("tests.crash.scenarios")
+AT_ONCE = ("chain", "race", "change", "signals")
+"""Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -43,9 +45,9 @@ def store(request: pytest.FixtureRequest) -> Kind:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A world in a real database takes a tenth of a second: in the quick tests only some."""
+    """A world in a real database takes 50 ms: in the quick tests only some."""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if params.get("store") == "postgres" and params.get("name") not in ("chain", "race", None):
+        if params.get("store") == "postgres" and params.get("name") not in (*AT_ONCE, None):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(600))

@@ -8,7 +8,8 @@ import os
 
 import holdfast as hf
 from holdfast.testing.crash_caller import Caller
-from holdfast.testing.crash_world import SETTINGS, Scenario, World, effect
+from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
+from holdfast.testing.loop import LIFE
 
 app = hf.App("crash")
 go = hf.Signal("go", int)
@@ -535,6 +536,41 @@ async def run_copy(caller: Caller) -> None:
     assert await caller.result("copy") == ("completed", 7)
 
 
+# --- two queues: each run goes on where its queue is served, whoever dies
+
+
+@app.step
+async def where() -> str:
+    """Tell whose process this is."""
+    process = LIFE.get()
+    assert isinstance(process, Process)
+    effect()
+    return process.role.rstrip("12")
+
+
+@app.workflow(queue="near", priority=5)
+async def near() -> list[str]:
+    before = await where()
+    await asyncio.sleep(8)
+    return [before, await where()]
+
+
+@app.workflow(queue="far", priority=1)
+async def far() -> list[str]:
+    before = await where()
+    await hf.wait_for(go)
+    return [before, await where()]
+
+
+async def run_queues(caller: Caller) -> None:
+    await caller.start(far.bind(), "far")
+    await caller.start(near.bind(), "near")
+    await caller.sleep(2)
+    await caller.signal("far", go, 1, id="go")
+    assert await caller.result("near") == ("completed", ["caller", "caller"])
+    assert await caller.result("far") == ("completed", ["worker", "worker"])
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -566,6 +602,8 @@ SCENARIOS = {
                  settings=dataclasses.replace(SETTINGS, drain=0.5), check=each_is_said),
         Scenario("crowd", app, run_crowd, settings=dataclasses.replace(SETTINGS, runs=1),
                  flavours=("stall",)),
+        Scenario("queues", app, run_queues, workers=2, flavours=("stall",),
+                 serves={"caller": ("near",), "worker1": ("far",), "worker2": ("far", "other")}),
         Scenario("storm", app, run_storm, flavours=("stall",)),
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
     )

@@ -20,6 +20,8 @@ from holdfast.testing.crash_sweep import (
 from tests.crash.scenarios import SCENARIOS
 
 HOTTEST = ("chain", "signals", "zombie")
+TWICE = [(name, store) for name in HOTTEST for store in ("memory", "sqlite")]
+TWICE += [("chain", "postgres"), ("signals", "postgres")]
 Record = Callable[[str, object], None]
 
 
@@ -67,9 +69,8 @@ def test_a_start_in_doubt_is_no_renewal(store: Kind) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", ["memory", "sqlite"])  # in a real database it takes hours
-@pytest.mark.parametrize("name", HOTTEST)
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("name", "store"), TWICE, indirect=["store"])
 def test_a_second_crash_during_recovery(name: str, store: Kind, record_property: Record) -> None:
     report = sweep_twice(SCENARIOS[name], store)
     record_property("crash", str(report))

@@ -458,7 +458,7 @@ async def test_a_step_that_is_stopped_before_it_began_gives_its_slot_back() -> N
         return "ran"
 
     held: list[Any] = ["default", "r", "w", "", "running", "", 1, 1, 1, "A", None]
-    run = Run._make([*held, 0, 0, 0, 0, b"", 0, 0, None, None])
+    run = Run._make([*held, 0, 0, 0, 0, b"", 0, 0, None, None, "default", 3])
     results: list[Result] = []
 
     def attempt(n: int) -> StepRun:

@@ -259,7 +259,7 @@ async def test_leaving_lets_a_running_step_finish(place: Place, app: hf.App) -> 
         worker = worker_of(client)
 
         async def release_when_leaving() -> None:
-            await until(lambda: worker.offer() is None)
+            await until(lambda: worker.offer("default") is None)
             release.set()
 
         leaving = asyncio.create_task(release_when_leaving())

@@ -26,6 +26,7 @@ from holdfast.model.dump import Dump
 from holdfast.model.events import Event, EventKind, Failure
 from holdfast.model.failures import encode_failure
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.queues import PRIORITIES
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Claim
@@ -36,6 +37,7 @@ IDS = tuple("abcde")
 WORKERS = ("A", "B", "C")
 WORKFLOWS = ("v", "w")
 VERSIONS = ("", "1", "2")
+QUEUES = ("default", "a", "b")
 CLAIMS = ("v", "w", "w/", "w/1", "w/2", "v/2")
 LEASE = 10 * SECOND
 LABELS = Labels(("new", "vip"), {"amount": 12, "is_paid": True, "name": "Ada", "share": 0.5})
@@ -109,7 +111,8 @@ class Operations:
         labels = self.chance.choice((NO_LABELS, LABELS))
         timeout = self.chance.choice((None, None, 0, 5 * SECOND))
         start = StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
-        return start._replace(timeout=timeout)
+        queue, priority = self.chance.choice(QUEUES), self.chance.choice(PRIORITIES)
+        return start._replace(timeout=timeout, queue=queue, priority=priority)
 
     def _signal(self) -> Operation:
         ns, run = self._target()
@@ -169,6 +172,7 @@ class Operations:
             self.chance.choice(NAMESPACES), self.chance.choice(WORKERS), workflows,
             self.chance.choice((0, 1, 3, 10)), LEASE, self.chance.choice((0, 1, 2)),
             self.chance.choice((2, 3, 5)),
+            queues=self.chance.choice((None, None, ("a",), ("b", "default"), ("nobody's",))),
         )  # fmt: skip
 
     def _define(self) -> Operation:

@@ -54,6 +54,7 @@ operands = st.one_of(words, st.sampled_from(NUMBERS), st.floats(allow_nan=False,
 terms = st.one_of(
     _term("status", st.sampled_from(STATUSES)),
     _term("workflow", words),
+    _term("queue", words),
     _term("id", words),
     _term("reason", words.map(str.lower)),
     _term("tag", words),
@@ -91,8 +92,9 @@ class Trio:
         self.clock.advance(self.count % 3)
         now = self.clock()
         command = StartRun(
-            ns, f"{workflow[:9]}{self.count}", workflow, "1", b"1", b"1", now, labels=labels
-        )
+            ns, f"{workflow[:9]}{self.count}", workflow, "1", b"1", b"1", now, labels=labels,
+            queue=workflow[:2],
+        )  # fmt: skip
         writes = [decide(command)]
         if self.count % 4 == 0:
             writes.append(decide(QuarantineRun(ns, command.id, now, f"It's {workflow}")))
@@ -149,7 +151,7 @@ def test_any_text_is_read_or_refused_with_its_place(trio: Trio, text: str) -> No
 
 
 SHAPES = (
-    "{0}", '"{1}"', "tag:{0}", 'tag:"{1}"', "id:{0}", 'reason:"{1}"', "workflow:{0}",
+    "{0}", '"{1}"', "tag:{0}", 'tag:"{1}"', "id:{0}", 'reason:"{1}"', "workflow:{0}", "queue:{0}",
     "customer={0}", 'customer="{1}"', "customer>{0}", "-{0}", '-customer<"{1}"', "{0}:x", "{0}=x",
     "status:{0}", "since:{0}",
 )  # fmt: skip
@@ -178,4 +180,5 @@ async def test_an_injection_is_found_by_itself(trio: Trio) -> None:
 
 
 def test_every_key_is_in_the_property() -> None:
-    assert {"status", "workflow", "id", "reason", "tag", "since", "before"} == set(KEYS)
+    told = {"status", "workflow", "queue", "id", "reason", "tag", "since", "before"}
+    assert told == set(KEYS)

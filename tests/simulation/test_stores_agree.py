@@ -49,7 +49,12 @@ async def carry_out(store: AnyStore, operation: Operation) -> Outcome | Claimed:
     if not isinstance(operation, Claim):
         [outcome] = await store.write([decide(operation)])
         return outcome
-    claimed = await store.claim(operation)
+    claimed = taken = await store.claim(operation)
+    if taken.held is None:  # the look at the rest is left to the next call
+        claimed = await store.claim(operation._replace(limit=0, eager=False))
+        claimed = claimed._replace(
+            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts
+        )
     # These are sets in meaning; their order is the store's own.
     return claimed._replace(mail=tuple(sorted(claimed.mail)), dead=tuple(sorted(claimed.dead)))
 

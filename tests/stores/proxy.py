@@ -21,6 +21,8 @@ class Proxy:
         self.swallows = False
         self.budget = sys.maxsize
         """How many bytes of answers come through, all in all, before every link is cut, once."""
+        self.cuts = True
+        """Whether links are cut then, or swallow the rest."""
         self._links: set[asyncio.StreamWriter] = set()
         self._up, self._refuses = urlsplit(upstream), refuses_settings
         self._pumps: set[asyncio.Task[None]] = set()
@@ -67,10 +69,10 @@ class Proxy:
                 if answers and self.swallows:
                     continue
                 if answers:
-                    read, self.budget = read[: self.budget], self.budget - len(read)
+                    read, self.budget = read[: max(self.budget, 0)], self.budget - len(read)
                 target.write(read)
                 await target.drain()
-                if self.budget < 0:
+                if self.budget < 0 and self.cuts:
                     self.cut()
         except ConnectionError:
             return

@@ -2,8 +2,11 @@
 
 import asyncio
 import random
+import sys
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -11,15 +14,19 @@ import pytest
 import holdfast as hf
 from holdfast.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.kernel.dispatch import decide
+from holdfast.model.events import Event
 from holdfast.model.writes import Claim, Renew
 from holdfast.ports.store import Store
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import SETTINGS, Target
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.engine.places import until, worker_of
 from tests.stores.proxy import proxied
 
+SQL = queries()
 WRITER = "application_name = 'holdfast writes' AND datname = current_database()"
 
 
@@ -105,6 +112,37 @@ async def test_a_swallowed_reply_is_told_in_time_and_the_repeat_finds_the_run(
         assert await harness.kinds("r") == ["run.started"]
 
 
+async def test_a_link_that_goes_deaf_in_a_transaction_is_given_up(postgres_store, monkeypatch):
+    """To roll back would need an answer, too."""
+    monkeypatch.setattr("holdfast.stores.postgres.connection.PATIENCE_SECONDS", 1.0)
+    async with proxied(postgres_store) as proxy, opened(proxy.url) as harness:
+        assert isinstance(harness.store, PostgresStore)
+        line = harness.store._claims
+
+        async def ask_the_deaf() -> None:
+            async with line.transaction() as ask:
+                proxy.swallows = True
+                await ask(SQL.clock)
+
+        async with asyncio.timeout(10):
+            with pytest.raises(TimeoutError):
+                await ask_the_deaf()
+        proxy.swallows = False
+        assert await line.fetch(SQL.clock)
+
+
+async def test_a_link_that_goes_deaf_at_once_is_not_waited_for(postgres_store, monkeypatch):
+    """The first connection of a process asks who answers, before it is used for anything."""
+    monkeypatch.setattr("holdfast.stores.postgres.target.CONNECT_SECONDS", 1.0)
+    async with proxied(postgres_store) as proxy:
+        await (await asyncpg.connect(proxy.url, server_settings=dict(SETTINGS))).close()
+        proxy.budget = sys.maxsize - proxy.budget  # the greeting, and no more
+        proxy.cuts = False
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreUnavailable):
+                await Target(proxy.url).connect({})
+
+
 async def test_a_cancelled_caller_leaves_a_whole_write_or_none(postgres_store):
     """E11: to stop waiting says nothing about the commit."""
     async with opened(postgres_store) as harness:
@@ -136,6 +174,56 @@ async def test_a_claim_of_one_takes_one(postgres_store):
         assert ids((await harness.claim("A", limit=1, eager=True)).runs) == ["r000"]
         running = "SELECT count(*) FROM holdfast.runs WHERE status = 'running'"
         assert await beside.fetchval(running) == 1
+
+
+async def follow(harness: Harness, seen: dict[str, list[Event]]) -> None:
+    """Read on from the last number seen of each run, as whoever tells others of a history does."""
+    for run, events in seen.items():
+        after = events[-1].seq if events else 0
+        loaded = await harness.store.load("default", run, after)
+        assert loaded is not None
+        events += loaded.events
+
+
+@pytest.mark.parametrize(
+    ("runs", "events"), [(1, 1), (1, 3), (6, 1)], ids=["lone", "several events", "many runs"]
+)
+async def test_who_follows_a_history_misses_nothing(postgres_store, runs, events):
+    """E1b: numbers are given under the row's lock, so a later one is never seen before an earlier.
+
+    Several writers add to the same runs from what each has read. Nothing that was refused is
+    there, and nothing that was accepted is missed, doubled or out of order.
+    """
+    said: Counter[str] = Counter()
+    accepted: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def add(store: Store, run: str, name: str) -> None:
+        loaded = await store.load("default", run, 1 << 62)
+        assert loaded is not None
+        keys = [f"{name}#{n}" for n in range(1, events + 1)]
+        told = await harness.send(harness.turn(loaded.run, *map(answer, keys)), store)
+        said[told] += 1
+        if told == "applied":
+            accepted[run] += keys
+
+    async def write(store: Store, writer: str) -> None:
+        for n in range(30):
+            await asyncio.gather(*(add(store, run, f"{writer}{n}") for run in seen))
+
+    async with opened(postgres_store) as harness:
+        seen: dict[str, list[Event]] = {(await harness.held(f"r{n}")).id: [] for n in range(runs)}
+        stores = [harness.store, await harness.another(), await harness.another()]
+        writing = asyncio.gather(*(write(store, "ABC"[n]) for n, store in enumerate(stores)))
+        while not writing.done():
+            await follow(harness, seen)
+        await writing
+        await follow(harness, seen)
+        for run, followed in seen.items():
+            assert [e.seq for e in followed] == list(range(1, (await harness.row(run)).seq + 1))
+            assert sorted(e.key for e in followed[1:]) == sorted(accepted[run])
+    assert said["applied"]
+    assert said["moved"], "they did come in each other's way"
+    assert said.keys() == {"applied", "moved"}
 
 
 async def take_over(harness: Harness, other: Store) -> None:
@@ -190,6 +278,18 @@ async def test_two_hosts_that_lock_many_runs_do_not_wait_for_each_other(postgres
         assert {(run.seq, run.inbox_seq) for run in runs} == {(11, 10)}
 
 
+async def test_who_reads_the_servers_log_is_told_what_a_refusal_is(server):
+    """One of a group is refused: the group is undone by an error, and each is tried alone."""
+    async with opened(server.url) as harness:
+        runs = [await harness.held(f"r{n}") for n in range(3)]
+        await harness.commit(runs[0], answer("before#1"))
+        told = await asyncio.gather(*(harness.commit(run, answer("a#1")) for run in runs))
+        assert told == ["moved", "applied", "applied"]
+    log = Path(server.execute("SHOW data_directory")).parent / "log"
+    [line] = [line for line in log.read_text().splitlines() if "ERROR" in line]
+    assert "holdfast: one of a group of writes was refused, so each is tried alone" in line
+
+
 async def test_an_outage_is_survived(server):
     """The server crashes under a worker: nothing is lost, and the process goes on by itself."""
     app = hf.App("outage")
@@ -218,8 +318,8 @@ async def test_an_outage_is_survived(server):
 
 async def test_a_deaf_link_is_a_state_that_heals(postgres_store, monkeypatch):
     """Nothing is answered for a while: the worker says that it is degraded, and then goes on."""
-    for name in ("PATIENCE_SECONDS", "CONNECT_SECONDS"):
-        monkeypatch.setattr(f"holdfast.stores.postgres.connection.{name}", 1.0)
+    for name in ("connection.PATIENCE_SECONDS", "target.CONNECT_SECONDS"):
+        monkeypatch.setattr(f"holdfast.stores.postgres.{name}", 1.0)
     app = hf.App("deaf")
     began, release = asyncio.Event(), asyncio.Event()
 

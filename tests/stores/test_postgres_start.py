@@ -61,6 +61,17 @@ async def test_many_processes_may_make_the_schema_at_once(postgres_url):
         await store.close()
 
 
+async def test_a_user_with_too_few_rights_is_told_which(postgres, postgres_url):
+    name = f"holdfast_{urlsplit(postgres_url).path[-12:]}"
+    postgres.execute(f"CREATE ROLE {name} LOGIN")
+    try:
+        netloc = urlsplit(postgres_url).netloc.replace("postgres@", f"{name}@")
+        with pytest.raises(StoreSettings, match="GRANT CREATE ON DATABASE"):
+            await opened(urlsplit(postgres_url)._replace(netloc=netloc).geturl())
+    finally:
+        postgres.execute(f"DROP ROLE {name}")
+
+
 async def test_who_is_not_there_is_told_without_the_password():
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as told:
         await opened("postgresql://me:secret@127.0.0.1:1/shop")

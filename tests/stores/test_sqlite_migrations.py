@@ -28,6 +28,7 @@ async def test_a_file_of_the_first_schema_goes_on(tmp_path: Path) -> None:
     await store.open()
     [run] = (await store.claim(Claim("default", "A", ("w",), 1, 1_000_000))).runs
     assert (run.id, run.status) == ("r", "running")
+    assert (run.queue, run.priority) == ("default", 3)
     line = LogLine(7, 20, "shop", "hello", epoch=run.epoch)
     turn = Advance("default", "r", run.epoch, 1, (), 9, owner="A", annotations=Annotations((line,)))
     [outcome] = await store.write([turn])

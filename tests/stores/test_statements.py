@@ -8,7 +8,8 @@ ONLY_SQLITE = {
     "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
     "renew_worker",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
-    "claimable_runs", "next_wake_at", "unregistered_workflows", "held_runs", "other_workers",
+    "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
+    "other_workers",
     "living_events", "progress",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_inbox", "delete_tags", "delete_lines",
@@ -19,7 +20,8 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "schema_version", "mark_schema", "lock_schema", "sizes", "is_pruned_lately",
+    "clock", "server", "link", "timeline", "schema_version", "mark_schema", "lock_schema", "sizes",
+    "is_pruned_lately",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",

@@ -49,6 +49,25 @@ def test_a_crash_keeps_what_was_committed(own):
         assert own.execute("SELECT n FROM kept", url=url) == "42"
 
 
+def test_a_server_can_be_away_for_a_while(own):
+    own.crash()
+    with pytest.raises(StoreUnavailable, match="refused"):
+        own.execute("SELECT 1")
+    own.recover()
+    assert own.execute("SELECT 1") == "1"
+
+
+def test_a_standby_follows_until_it_is_promoted(own):
+    own.execute("CREATE TABLE kept (n int)")
+    with own.standby() as standby:
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            standby.execute("INSERT INTO kept VALUES (42)")
+        own.crash()
+        standby.promote()
+        standby.execute("INSERT INTO kept VALUES (42)")
+        assert standby.execute("SELECT n FROM kept") == "42"
+
+
 def test_stopping_removes_the_folder(own):
     folder = Path(own.execute("SHOW data_directory")).parent
     assert folder.exists()
@@ -121,7 +140,7 @@ def test_the_environment_names_another_server(monkeypatch, postgres):
     monkeypatch.setenv(VARIABLE, postgres.url)
     with PostgresServer.start() as named:
         assert named.url == postgres.url
-        with pytest.raises(StoreUnavailable, match="not ours to restart"):
+        with pytest.raises(StoreUnavailable, match="not ours to steer"):
             named.restart()
     assert postgres.execute("SELECT 1") == "1"
 

@@ -132,7 +132,7 @@ async def a_step_is_a_function_to_others(order: Order) -> None:
 
 async def main(order: Order) -> None:
     async with app.open("sqlite:///shop.db", worker=False) as client:
-        run = await client.start(checkout.bind(order), id="order-42")
+        run = await client.start(checkout.bind(order), id="order-42", queue="vip", priority=1)
         assert_type(run, hf.RunHandle[Receipt])
         await run.signal(approved, Approval(by="ada"), id="approval-1")
         async for event in run.events():

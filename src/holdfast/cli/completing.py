@@ -56,6 +56,8 @@ def _values(ctx: click.Context, key: str, typed: str) -> list[str]:
         found = STATUSES
     elif key == "workflow":
         found = {run.workflow for run in _newest(ctx)}
+    elif key == "queue":
+        found = {run.queue for run in _newest(ctx)}
     elif key == "id":
         found = [run.id for run in _newest(ctx, id_prefix=last)]
     elif key in ("since", "before"):

@@ -15,7 +15,7 @@ from holdfast.model.run import NOT_CANCELLED, Run
 RUN_FIELDS = (
     "id", "namespace", "workflow", "version", "status", "reason", "generation", "events",
     "worker", "wake_at", "unread_messages", "cancel_requested", "strikes", "created_at",
-    "updated_at", "closed_at", "deadline", "tags", "attributes",
+    "updated_at", "closed_at", "deadline", "queue", "priority", "tags", "attributes",
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def run_document(run: Run, labels: Labels = NO_LABELS) -> dict[str, Any]:
         run.id, run.ns, run.workflow, run.version, run.status, run.reason, run.generation, run.seq,
         run.owner, iso(run.wake_at), run.inbox_seq - run.inbox_read, run.cancel != NOT_CANCELLED,
         run.strikes, iso(run.created_at), iso(run.updated_at), iso(run.closed_at),
-        iso(run.deadline), list(labels.tags), dict(labels.attributes),
+        iso(run.deadline), run.queue, run.priority, list(labels.tags), dict(labels.attributes),
     )  # fmt: skip
     return dict(zip(RUN_FIELDS, values, strict=True))
 

@@ -13,6 +13,7 @@ from holdfast.cli.words import ago, ahead, count, span
 from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
 from holdfast.model.labels import Labels, compared
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
 
@@ -38,6 +39,13 @@ def header(run: Run, events: Sequence[Event], now: int) -> str:
     status = STDOUT.style(f"{look.icon} {run.status}", **look.style)
     identity = f"{clean(run.workflow)} {STDOUT.style(run.id, fg='cyan')}"
     return f"{status}  {identity}   {STDOUT.dim(' · '.join(facts))}"
+
+
+def place_of(run: Run) -> str:
+    """Name the queue a run is on and its priority, unless both are the usual ones."""
+    if (run.queue, run.priority) == (DEFAULT_QUEUE, DEFAULT_PRIORITY):
+        return ""
+    return f"{clean(run.queue)}, priority {run.priority}"
 
 
 def told(labels: Labels) -> str:

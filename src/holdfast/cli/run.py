@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     "--timeout", metavar="TIME",
     help="How long it may take: 3d, 12h, 90m, 45s, or none; without it, what the workflow says.",
 )  # fmt: skip
+@click.option(
+    "--queue",
+    metavar="NAME",
+    help="The queue it waits on for a worker; without it, what the workflow says.",
+)
+@click.option("--priority", type=click.IntRange(1, 5), metavar="1-5",
+              help="1 goes first, 5 last; without it, what the workflow says.")  # fmt: skip
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
 @click.option(
     "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",
@@ -75,13 +82,18 @@ def command(
 
 
 def _how(
-    *, key: str | None, timeout: str | None, tags: tuple[str, ...], pairs: tuple[str, ...]
+    *,
+    key: str | None,
+    timeout: str | None,
+    tags: tuple[str, ...],
+    pairs: tuple[str, ...],
+    **place: Any,
 ) -> dict[str, Any]:
     """Return what `Client.start` is told beside the work."""
     from holdfast.cli.inputs import attributes_of
     from holdfast.cli.words import SECOND, length
 
-    how: dict[str, Any] = {"id": key, "tags": tags, "attributes": attributes_of(pairs)}
+    how = {"id": key, "tags": tags, "attributes": attributes_of(pairs), **place}
     if timeout is not None:
         lasts = timeout != "none"
         how["timeout"] = length(timeout, field="--timeout") / SECOND if lasts else None

@@ -1,7 +1,8 @@
 """`holdfast worker`: run an app's workflows until told to stop.
 
-The first SIGINT or SIGTERM drains: nothing new is claimed, steps that run may end, every run is
-given back, and the lease is renewed meanwhile. The second one leaves at once.
+A store that is away at the start is waited for. The first SIGINT or SIGTERM drains: nothing new is
+claimed, steps that run may end, every run is given back, and the lease is renewed meanwhile. The
+second one leaves at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from holdfast.app import App, Definition
+    from holdfast.hosts.worker import Worker
     from holdfast.model.settings import Settings
 
 INTERRUPTED = 130
@@ -38,8 +40,12 @@ LISTED = 8
               help="Seconds after which others take over from a frozen worker.")  # fmt: skip
 @click.option("--drain", type=click.FloatRange(0), default=5.0, show_default=True,
               help="Seconds running steps get to end when the worker stops.")  # fmt: skip
+@click.option("--queue", "queues", multiple=True, metavar="NAME",
+              help="A queue to serve; may be given often. Without it: all.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
-def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> None:
+def command(
+    app: str, url: str, lease: float, queues: tuple[str, ...], verbose: bool, **limits: Any
+) -> None:
     """Run an app's workflows until told to stop. APP is module:app or path/file.py.
 
     Ctrl-C (or SIGTERM) finishes the steps that run and gives the runs back; a second one leaves
@@ -51,7 +57,7 @@ def command(app: str, url: str, lease: float, verbose: bool, **limits: Any) -> N
     from holdfast.model.settings import Settings
 
     _log(verbose)
-    settings = Settings(lease=lease, renew=lease / 3, **limits)
+    settings = Settings(lease=lease, renew=lease / 3, queues=queues or None, **limits)
     asyncio.run(_work(load_app(app), url, settings))
 
 
@@ -62,21 +68,24 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.client import new_id
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
+    from holdfast.hosts.worker.opening import open_unless
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
     definitions: list[Definition] = [*app.versions, *app.steps.values()]
     for definition in definitions:
         _ = definition.signature
     lint.tell(app.versions)
-    store = store_at(url)
-    await store.open()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, stopping)
+    store = store_at(url)
+    if not await open_unless(stopping, store):
+        STDERR.say(STDERR.dim("stopped; nothing was begun"))
+        return
     try:
         async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
-            _greet(app, url, worker.id)
+            _greet(app, url, worker)
             await stopping.wait()
     finally:
         await store.close()
@@ -93,7 +102,7 @@ def _stop(stopping: asyncio.Event) -> None:
     stopping.set()
 
 
-def _greet(app: App, url: str, id: str) -> None:
+def _greet(app: App, url: str, worker: Worker) -> None:
     """Say who works on what, in one line."""
     from holdfast.compose import masked
 
@@ -104,8 +113,11 @@ def _greet(app: App, url: str, id: str) -> None:
         f"store {masked(url)}",
         f"{count(len(names), 'workflow')}: {listed or 'none'}",
         f"pid {os.getpid()}",
-        f"id {STDERR.style(id, fg='cyan')}",
+        f"id {STDERR.style(worker.id, fg='cyan')}",
     ]
+    queues = worker.settings.queues
+    if queues is not None:
+        facts.insert(2, f"{count(len(queues), 'queue')}: {', '.join(map(clean, queues))}")
     ready = STDERR.style("●", fg="green")
     STDERR.say(f"{ready} holdfast worker · {' · '.join(facts)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,7 +12,7 @@ from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, store_in
 from holdfast.cli.statuses import CYAN, DIM, GREEN, RED
-from holdfast.cli.terminal import STDOUT, Cell, Column, fields, table
+from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, iso
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("worker"), Column("state"), Column("lease"), Column("runs", right=True),
-    Column("app"), Column("release"), Column("where"), Column("workflows", cut=True),
+    Column("app"), Column("release"), Column("where"), Column("queues", cut=True),
+    Column("workflows", cut=True),
 )  # fmt: skip
-KNOWN = ("app", "version", "host", "pid", "workflows")
+KNOWN = ("app", "version", "host", "pid", "workflows", "queues")
 """What a worker says of itself."""
 
 
@@ -72,7 +74,8 @@ def lease_of(worker: WorkerRow, now: int) -> str:
     return f"ended {ago(worker.lease_until, now)}"
 
 
-def _said(worker: WorkerRow) -> dict[str, Any]:
+def said_by(worker: WorkerRow) -> dict[str, Any]:
+    """Return what a worker says of itself; one that holds nothing may have said nothing yet."""
     try:
         said: Any = json.loads(worker.info or "{}")
     except ValueError:
@@ -87,12 +90,19 @@ def _document(worker: WorkerRow, seen: Seen) -> dict[str, Any]:
         "lease_until": iso(worker.lease_until),
         "started_at": iso(worker.started_at),
         "runs": worker.runs,
-        **_said(worker),
+        **said_by(worker),
     }
 
 
+def _queues(said: Mapping[str, Any]) -> str:
+    """Name the queues that a worker serves; one that has told nothing of itself names none."""
+    if said["queues"] is None:
+        return "all" if said["app"] else ""
+    return ", ".join(map(clean, said["queues"]))
+
+
 def _row(worker: WorkerRow, seen: Seen) -> list[Cell]:
-    state, said = state_of(worker, seen.now), _said(worker)
+    state, said = state_of(worker, seen.now), said_by(worker)
     look = {"alive": Cell("✓ alive", GREEN), "gone": Cell("✗ gone", RED)}
     where = f"{said['host']}:{said['pid']}" if said["host"] else ""
     return [
@@ -103,5 +113,6 @@ def _row(worker: WorkerRow, seen: Seen) -> list[Cell]:
         Cell(said["app"] or ""),
         Cell(said["version"] or ""),
         Cell(where),
+        Cell(_queues(said)),
         Cell(", ".join(said["workflows"] or ())),
     ]

@@ -27,6 +27,8 @@ def decide(command: StartRun) -> Create:
         labels=command.labels,
         deadline=None if command.timeout is None else command.at + command.timeout,
         defines=_definition(command) if command.defines else None,
+        queue=command.queue,
+        priority=command.priority,
     )
 
 

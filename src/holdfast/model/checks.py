@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast, get_args
 
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model.status import RunStatus
 
 LONGEST_REASON = 2_000
 LARGEST_PAGE = 1_000
 _STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+
+def checked_id(id: str, *, field: str = "run id") -> str:
+    """Return the id if it can be stored and shown. Raises `InvalidName`."""
+    problem = ""
+    if not isinstance(id, str):
+        raise InvalidName(field=field, value=repr(id), problem="is no text")
+    if not 1 <= len(id) <= 255:
+        problem = f"has {len(id)} characters"
+    elif not id.isprintable():
+        problem = "has a character that cannot be printed"
+    elif "/" in id or id.startswith("."):
+        problem = "has a slash or a leading dot"
+    if problem:
+        raise InvalidName(field=field, value=id, problem=problem)
+    return id
 
 
 def checked_reason(reason: str, command: str) -> str:

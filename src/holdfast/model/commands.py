@@ -11,6 +11,7 @@ from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.status import RunStatus
 
 
@@ -33,6 +34,8 @@ class StartRun(NamedTuple):
     """How long the run may take, from `at`."""
     defines: bool = False
     """Whether to keep that shape among the definitions, too."""
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
 
 
 class ImportRun(NamedTuple):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from holdfast.errors import InvalidExport
+from holdfast.errors import InvalidExport, InvalidName, InvalidValue
 from holdfast.model.events import Event
 from holdfast.model.labels import LARGEST, NO_LABELS, Labels, checked_labels
+from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Message, Run
 
 FORMAT = 1
@@ -54,11 +55,21 @@ def export_of(document: object) -> Export:
         )
     labels = checked_labels(fields.get("tags", ()), fields.get("attributes", {}))
     return Export(
-        _read(Run, "run", fields.get("run")),
+        _placed(_read(Run, "run", fields.get("run"))),
         _rows(Event, "events", fields.get("events")),
         _rows(Message, "inbox", fields.get("inbox")),
         labels,
     )
+
+
+def _placed(run: Run) -> Run:
+    """Return the run if a worker could take it from where it is put."""
+    try:
+        checked_queue(run.queue)
+        checked_priority(run.priority, "run")
+    except (InvalidName, InvalidValue) as error:
+        raise InvalidExport(where="run", problem=str(error).rstrip(".")) from None
+    return run
 
 
 def _written(row: Any) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from holdfast.model.labels import KEYS, Labels, compared
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
 
-Key = Literal["status", "workflow", "tag", "since", "before", "id", "reason", "text", "attribute"]
+Key = Literal[
+    "status", "workflow", "queue", "tag", "since", "before", "id", "reason", "text", "attribute"
+]
 Operator = Literal[":", "=", ">", ">=", "<", "<="]
 Operand = str | int | float
 
@@ -260,6 +262,7 @@ _COMPARE: Mapping[str, Callable[[Operand, Operand], bool]] = {
 _TESTS: Mapping[Key, _Test] = {
     "status": lambda run, _, __, value: run.status == value,
     "workflow": lambda run, _, __, value: run.workflow == value,
+    "queue": lambda run, _, __, value: run.queue == value,
     "id": lambda run, _, __, value: run.id.startswith(str(value)),
     "reason": lambda run, _, __, value: str(value) in folded(run.reason),
     "since": lambda run, _, __, value: run.created_at >= int(value),

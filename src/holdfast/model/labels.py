@@ -20,7 +20,7 @@ MOST = 32
 LONGEST = 256
 LARGEST = 2**63 - 1
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-KEYS = ("status", "workflow", "tag", "since", "before", "id", "reason")
+KEYS = ("status", "workflow", "queue", "tag", "since", "before", "id", "reason")
 """The keys of the filter language: no attribute can have such a name."""
 
 

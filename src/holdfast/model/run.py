@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.status import RunStatus
 
 
@@ -32,6 +33,8 @@ class Run(NamedTuple):
     updated_at: int
     closed_at: int | None
     deadline: int | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
 
     @property
     def has_mail(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, cast, get_args
 
 from holdfast.errors import BadDefinition
 from holdfast.model.durations import Duration, microseconds
+from holdfast.model.queues import checked_queues
 
 Guard = Literal["raise", "warn", "off"]
 """What becomes of I/O in a body: refused, named in the log, or not looked at."""
@@ -56,6 +57,8 @@ class Settings:
     """A loop that stands still this long gives its lease up; 0: never."""
     history: int = 51_200
     """Events a run may record before it is blocked; from a fifth on it is named in the log."""
+    queues: Sequence[str] | None = None
+    """The queues it takes runs from; None: all of them."""
 
     def __post_init__(self) -> None:
         for name in ("lease", "renew", "poll", "flush", "steps", "threads", "runs", "history"):
@@ -68,6 +71,8 @@ class Settings:
             )
         hint = "two or more: whoever shares a worker with a killer is hit once, too"
         self._check("strikes", hint, lambda value: value >= 2)
+        if self.queues is not None:
+            object.__setattr__(self, "queues", checked_queues(self.queues))
         if self.retention is not None:
             microseconds(self.retention, field="Settings.retention")
         if self.renew * 2 > self.lease:

@@ -16,6 +16,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.filters import Term
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 
@@ -47,6 +48,8 @@ class Create(NamedTuple):
     deadline: int | None = None
     defines: Define | None = None
     """The shape of the code that started it, kept with it; nothing is kept of a start refused."""
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
 
 
 class Import(NamedTuple):
@@ -196,6 +199,8 @@ class Claim(NamedTuple):
     eager: bool = False
     """There was a hint that runs wait: try to take them without looking first, also from workers
     that the store knows to be dead."""
+    queues: tuple[str, ...] | None = None
+    """The queues it serves, each named once; None stands for all there are."""
 
 
 class Claimed(NamedTuple):
@@ -211,6 +216,8 @@ class Claimed(NamedTuple):
     """Workers that hold runs and whose lease is over (False) or that are known dead (True)."""
     unregistered: tuple[str, ...] = ()
     """Workflows with claimable runs that this worker does not know: `name`, or `name/version`."""
+    unserved: tuple[str, ...] = ()
+    """Queues that this worker does not serve, with runs that have been due for long."""
     next_wake_at: int | None = None
     first_events: Mapping[str, Event] = MappingProxyType({})
     """The history of those `runs` that have just been started and hold nothing else."""

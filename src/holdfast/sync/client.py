@@ -55,21 +55,33 @@ class SyncClient:
         timeout: Duration | Keep | None = KEEP,
         tags: Sequence[str] = (),
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
+        queue: str | None = None,
+        priority: int | None = None,
     ) -> SyncRunHandle[R]:
         """Start a run and return once it is stored.
 
         `timeout` is how long it may take from now on; without it, what the workflow says, with
-        None, for ever.
+        None, for ever. `queue` and `priority` (1 goes first, 5 last) are where it waits for a
+        worker; without them, what the workflow says.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
-        tags and attributes it was first started with. Raises `RunConflict` if the id belongs to
-        other work, `InvalidName` if it cannot be an id, `InvalidTag` if one cannot be stored.
+        tags, attributes, queue and priority it was first started with. Raises `RunConflict` if
+        the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
+        `InvalidTag` if a tag cannot be stored.
         """
         return SyncRunHandle(
             self._portal,
             self._portal.call(
                 "start",
-                self._inside.start(bound, id=id, timeout=timeout, tags=tags, attributes=attributes),
+                self._inside.start(
+                    bound,
+                    id=id,
+                    timeout=timeout,
+                    tags=tags,
+                    attributes=attributes,
+                    queue=queue,
+                    priority=priority,
+                ),
             ),
         )
 

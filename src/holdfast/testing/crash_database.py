@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.connection import Connection, Target
+from holdfast.stores.postgres.target import Connection, Target
 from holdfast.testing.inline import Elsewhere, InlineStore
 
 Clock = Callable[[], int]

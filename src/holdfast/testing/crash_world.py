@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -68,7 +68,8 @@ class Scenario:
     script. `loose` names steps whose result may differ from one execution to the next; `either`
     says that several ends are right, so that only the invariants are compared. `flavours` are tried
     at every call besides what can go wrong there anyway. `deploys_at` is when every worker is asked
-    to stop in good order and is started anew, in seconds.
+    to stop in good order and is started anew, in seconds. `serves` are the queues of a process's
+    worker, by its role (`caller`, `worker1`, ...); one that is not there serves all.
 
     With `only_commits` things go wrong only at calls that change something. `is_watched` says that
     a death is seen at once, as it is among the processes of one machine, and that workers look
@@ -91,6 +92,7 @@ class Scenario:
     prepare: Callable[[], object] = lambda: None
     longest: float = PATIENCE
     check: Callable[[World], list[str]] = lambda _: []
+    serves: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 class Process(Life):
@@ -274,7 +276,7 @@ class World:
             self.scenario.app,
             store,
             id=process.name,
-            settings=self.scenario.settings,
+            settings=replace(self.scenario.settings, queues=self.scenario.serves.get(process.role)),
             chance=Random(7).random,
             threaded=False,
         )

@@ -53,6 +53,7 @@ class PostgresServer:
         self.url = url
         """The address of a database in which others can be made."""
         self._folder = folder
+        self._version: Version = version
         self._programs = Programs.find(version)
         self._keeper: subprocess.Popen[bytes] | None = None  # with a pipe if it is ours to end
 
@@ -69,7 +70,8 @@ class PostgresServer:
         folder = server._folder = new_folder()
         server._keeper = keep(folder, server._programs, subprocess.PIPE)
         try:
-            server.url = _begin(folder, server._programs, DURABLE if durable else QUICK)
+            _initialise(folder, server._programs, DURABLE if durable else QUICK)
+            server.url = _begin(folder, server._programs)
         except StoreUnavailable:
             server.stop()
             raise
@@ -90,7 +92,8 @@ class PostgresServer:
             if not told.exists():
                 with lifeline.open("rb") as end:
                     server._keeper = keep(folder, server._programs, end.fileno())
-                told.write_text(_begin(folder, server._programs, (*DURABLE, SPARING)))
+                _initialise(folder, server._programs, (*DURABLE, SPARING))
+                told.write_text(_begin(folder, server._programs))
         server.url = told.read_text()
         return server
 
@@ -100,13 +103,41 @@ class PostgresServer:
             self._keeper.communicate(timeout=SECONDS)
             self._keeper = None
 
+    def standby(self) -> PostgresServer:
+        """Return a new server that follows this one, and can be read but not written to."""
+        folder = new_folder()
+        other = PostgresServer("", folder, self._version)
+        other._keeper = keep(folder, self._programs, subprocess.PIPE)
+        copy = ("-D", folder / "data", "-d", self.url, "-R", "-X", "stream", "-c", "fast", "-N")
+        try:
+            self._programs.reachable(folder).serve("pg_basebackup", *copy)
+            other.url = _begin(folder, self._programs)
+        except StoreUnavailable:
+            other.stop()
+            raise
+        return other
+
+    def promote(self) -> None:
+        """Return when this standby can be written to: it follows nobody any more."""
+        self._control("-w", "promote")
+
+    def crash(self) -> None:
+        """End the server as a power cut would. The folder stays, for `recover`."""
+        self._control("-m", "immediate", "-w", "stop")
+
+    def recover(self) -> None:
+        """Return when the server that had crashed answers again, at the same address."""
+        self._control("-w", "start")
+
     def restart(self, mode: StopMode = "fast") -> None:
         """Return when the server answers again; `immediate` is a crash, with its recovery."""
+        self._control("-m", mode, "-w", "restart")
+
+    def _control(self, *words: str) -> None:
         if self._folder is None:
-            raise StoreUnavailable(f"The server that {VARIABLE} names is not ours to restart.")
+            raise StoreUnavailable(f"The server that {VARIABLE} names is not ours to steer.")
         place = ("-D", self._folder / "data", "-l", self._folder / "log")
-        programs = self._programs.reachable(self._folder)
-        programs.serve("pg_ctl", *place, "-m", mode, "-w", "restart")
+        self._programs.reachable(self._folder).serve("pg_ctl", *place, *words)
 
     def execute(self, *statements: str, url: str = "") -> str:
         """Return what `psql` prints: each statement is a transaction of its own."""
@@ -225,17 +256,23 @@ def keep(folder: Path, programs: Programs, lifeline: int) -> subprocess.Popen[by
     )  # fmt: skip
 
 
-def _begin(folder: Path, found: Programs, durability: Sequence[str]) -> str:
-    """Make a cluster in `folder`, start it, and return its address."""
-    programs, data, log = found.reachable(folder), folder / "data", folder / "log"
+def _initialise(folder: Path, found: Programs, durability: Sequence[str]) -> None:
+    """Make a cluster in `folder`."""
+    programs, data = found.reachable(folder), folder / "data"
     cluster = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
     programs.serve("initdb", "-D", data, *cluster)
+    _configure(folder, *durability, f"max_connections={CONNECTIONS}")
+
+
+def _begin(folder: Path, found: Programs) -> str:
+    """Start the cluster in `folder` and return its address."""
+    programs, data, log = found.reachable(folder), folder / "data", folder / "log"
+    where = ("listen_addresses=127.0.0.1", f"unix_socket_directories={folder}")
     for left in reversed(range(TRIES)):
-        port = _free_port()
-        options = (f"port={port}", *durability, *_everywhere(folder))
-        start = " ".join(f"-c {option}" for option in options)
+        port = free_port()
+        _configure(folder, *where, f"port={port}")
         try:
-            programs.serve("pg_ctl", "-D", data, "-l", log, "-o", start, "-w", "start")
+            programs.serve("pg_ctl", "-D", data, "-l", log, "-w", "start")
             return f"postgresql://postgres@127.0.0.1:{port}/postgres"
         except StoreUnavailable as error:
             if not left or "could not bind" not in log.read_text():
@@ -243,15 +280,15 @@ def _begin(folder: Path, found: Programs, durability: Sequence[str]) -> str:
     raise AssertionError("the last try returns or raises")
 
 
-def _everywhere(folder: Path) -> Sequence[str]:
-    return (
-        "listen_addresses=127.0.0.1",
-        f"unix_socket_directories={folder}",
-        f"max_connections={CONNECTIONS}",
-    )
+def _configure(folder: Path, *settings: str) -> None:
+    """Add settings to the cluster's own; of two for one name, the last counts."""
+    pairs = [setting.split("=", 1) for setting in settings]
+    with (folder / "data" / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = '{value}'\n" for name, value in pairs)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -95,8 +95,8 @@ def _read(file: IO[str]) -> Export:
 def _taken(door: Door, export: Export, id: str | None) -> Run:
     import asyncio
 
-    from holdfast.client import checked_id
     from holdfast.errors import RunConflict
+    from holdfast.model.checks import checked_id
     from holdfast.model.commands import ImportRun
 
     chosen = checked_id(export.run.id if id is None else id)

@@ -77,8 +77,9 @@ def command(
 ) -> None:
     """List runs, newest first.
 
-    FILTER is what they must be: status:failed,blocked workflow:checkout tag:vip customer=42
-    'amount>10' since:1h id:ord- reason:timeout or any word; -tag:vip for what they must not be.
+    FILTER is what they must be: status:failed,blocked workflow:checkout queue:gpu tag:vip
+    customer=42 'amount>10' since:1h id:ord- reason:timeout or any word; -tag:vip for what they
+    must not be.
     """
     names = choosing.fields_of(chosen, RUN_FIELDS)
     asked = Asked(" ".join(words), **limits)

@@ -19,7 +19,7 @@ from holdfast.cli.documents import (
     say_json,
 )
 from holdfast.cli.door import Door, found, store_in
-from holdfast.cli.drawing import header, next_commands, said, told
+from holdfast.cli.drawing import header, next_commands, place_of, said, told
 from holdfast.cli.failures import failure_in, say_failure, say_traceback
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
@@ -78,7 +78,8 @@ def say_lines(events: Sequence[Event]) -> None:
 def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     run, events = loaded.run, loaded.events
     STDOUT.say(header(run, events, now))
-    facts = [*_facts(loaded, now), *([("code", code)] if code else [])]
+    told_too = (("queue", place_of(run)), ("code", code))
+    facts = [*_facts(loaded, now), *(fact for fact in told_too if fact[1])]
     if labels != NO_LABELS:
         facts.append(("tags", told(labels)))
     for name, text in facts:

@@ -5,6 +5,7 @@ Every open run is in exactly one bucket; this says which, in words, and what to 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,11 +15,13 @@ from holdfast.cli import options
 from holdfast.cli.code import versions_of
 from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, store_in
-from holdfast.cli.drawing import header, next_commands
+from holdfast.cli.drawing import header, next_commands, place_of
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
+from holdfast.cli.workers import said_by
 from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
+from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
 from holdfast.model.workers import WorkerRow
@@ -53,8 +56,10 @@ class Case(NamedTuple):
     @property
     def work(self) -> Next:
         """The command that starts a worker."""
-        app = options.app_to_type()
-        return f"holdfast worker {app} --store {self.url}", "a worker that knows the workflow"
+        app, queue = options.app_to_type(), self.run.queue
+        serves = "" if queue == DEFAULT_QUEUE else f" --queue {shlex.quote(clean(queue))}"
+        typed = f"holdfast worker {app} --store {self.url}{serves}"
+        return typed, "a worker that knows the workflow"
 
 
 class Told(NamedTuple):
@@ -120,17 +125,30 @@ def _messages(case: Case) -> list[str]:
 def _claimable(case: Case) -> Told:
     since = case.now - (case.run.wake_at or case.now)
     waited = f", and has been for {span(since)}" if since > SECOND else ""
+    place = place_of(case.run)
     sentences = [f"It is ready: a worker may take it now{waited}.", *_pinned(case)]
+    if place:
+        sentences.append(f"It waits on queue {place}.")
     if not case.listening:
         sentences.append("No worker is listening on this store.")
         return Told(sentences, [case.work])
     if since > 3 * SECOND:
-        sentences.append(
-            f"{count(len(case.listening), 'worker')} listening; perhaps none knows workflow "
-            f"{clean(case.run.workflow)!r}, or all are full."
-        )
+        sentences.append(_missed_by(case))
         return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
     return Told(sentences, [case.watch])
+
+
+def _missed_by(case: Case) -> str:
+    """Say why those that listen may not have taken a run."""
+    workers, queue = count(len(case.listening), "worker"), clean(case.run.queue)
+    said = [said_by(worker) for worker in case.listening]
+    if all(each["queues"] and case.run.queue not in each["queues"] for each in said):
+        served = sorted({clean(queue) for each in said for queue in each["queues"]})
+        return f"{workers} listening, and none serves queue {queue!r}: only {', '.join(served)}."
+    return (
+        f"{workers} listening; perhaps none knows workflow {clean(case.run.workflow)!r} or serves "
+        f"queue {queue!r}, or all are full."
+    )
 
 
 def _pinned(case: Case) -> list[str]:

@@ -45,8 +45,8 @@ class Host(Protocol):
         """Its lease."""
         ...
 
-    def offer(self) -> str | None:
-        """Return its id if it can take one more run."""
+    def offer(self, queue: str) -> str | None:
+        """Return its id if it can take one more run of that queue."""
         ...
 
     def adopt(self, run: Run, event: Event) -> None:
@@ -85,7 +85,7 @@ class LocalEngine:
     async def start(self, command: StartRun, *, is_known: bool) -> Run:
         """Start a run, or find it. `is_known` says that a worker here can run its workflow."""
         host = self.host
-        owner = host.offer() if host is not None and is_known else None
+        owner = host.offer(command.queue) if host is not None and is_known else None
         if command.wake_at > command.at:
             owner = None
         # The first start of a definition in this process keeps its shape, in the same commit.

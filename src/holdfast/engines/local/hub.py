@@ -109,6 +109,8 @@ class Hub:
 
     def _hear(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
+            if notice.what == "events" and not self._changes:
+                continue  # what is remembered of a run that was reopened went with its `moved`
             if not notice.run:
                 self._look.set()
                 self._closed.clear()  # another process may have reopened any of them

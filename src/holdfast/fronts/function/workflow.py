@@ -11,6 +11,12 @@ from holdfast.errors import BadDefinition
 from holdfast.fronts.function.naming import check_function, check_name, local_names, name_of
 from holdfast.machine import current
 from holdfast.model.durations import Duration, microseconds
+from holdfast.model.queues import (
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    checked_priority,
+    checked_queue,
+)
 
 if TYPE_CHECKING:
     from holdfast.machine.values import Signature
@@ -27,6 +33,8 @@ class Workflow(Generic[P, R]):
     name: str
     version: str
     timeout: int | None
+    queue: str
+    priority: int
     function: Callable[P, Coroutine[Any, Any, R]]
 
     def __init__(
@@ -36,6 +44,8 @@ class Workflow(Generic[P, R]):
         name: str | None = None,
         version: str = "",
         timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
     ) -> None:
         check_function(function, "workflow")
         functools.update_wrapper(self, function, updated=())
@@ -44,6 +54,8 @@ class Workflow(Generic[P, R]):
             check_name(version, "Version")
         self.version = version
         self.timeout = None if timeout is None else microseconds(timeout, field="timeout")
+        self.queue = checked_queue(queue)
+        self.priority = checked_priority(priority, f"workflow {self.name}")
         self.function = function
         self._names = local_names(function)
 

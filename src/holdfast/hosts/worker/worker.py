@@ -26,6 +26,7 @@ from holdfast.hosts.worker.notebook import Scribe
 from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Steps
+from holdfast.hosts.worker.telling import Leftovers
 from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
@@ -80,15 +81,19 @@ class Worker:
         self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
-        self._warned: set[str] = set()
         self._defined: set[Workflow[..., Any]] = set()
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
         self._stopping = False
+        self._is_crowded = False
+        """More runs may wait than there was room for at the last claim."""
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
-        self._info = introduced(app)
+        queues = self.settings.queues
+        self._queues = None if queues is None else tuple(queues)
+        self._leftovers = Leftovers(queues)
+        self._info = introduced(app, queues)
         self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
         self._lease = Lease(
             store,
@@ -131,13 +136,13 @@ class Worker:
         """
         self._stopping = True
         self._poked.set()
+        self._drain()
         if self._claiming is not None:
             await asyncio.gather(self._claiming, return_exceptions=True)
         for task in self._chores:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
-        for session in tuple(self.sessions.values()):
-            session.drain()
+        self._drain()  # what the last claim brought
         await self._drained(self.settings.drain)
         for session in tuple(self.sessions.values()):
             session.give_up_steps()
@@ -146,6 +151,10 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._driving, return_exceptions=True)
         await self._leave()
+
+    def _drain(self) -> None:
+        for session in tuple(self.sessions.values()):
+            session.drain()
 
     async def _drained(self, seconds: float) -> None:
         if self._driving:
@@ -170,11 +179,15 @@ class Worker:
 
     # --- taking runs
 
-    def offer(self) -> str | None:
-        """Return this worker's id if it can take a run that is about to be started here."""
-        if self._stopping or len(self.sessions) >= self.settings.runs:
+    def offer(self, queue: str) -> str | None:
+        """Return this worker's id if it can take a run that is about to be started here.
+
+        Not before those that wait already: the next claim takes whichever comes first.
+        """
+        self._is_crowded = self._is_crowded or len(self.sessions) >= self.settings.runs
+        if self._stopping or self._is_crowded:
             return None
-        return self.id
+        return self.id if self._queues is None or queue in self._queues else None
 
     @property
     def lease(self) -> Lease:
@@ -233,8 +246,10 @@ class Worker:
             info=self._info,
             eager=eager,
             strikes=self.settings.strikes,
+            queues=self._queues,
         )
         claimed = await self.store.claim(claim)
+        self._is_crowded = len(claimed.runs) >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
         self._define_later({self.workflow_of(run) for run in claimed.runs})
@@ -245,7 +260,7 @@ class Worker:
             claimed = await self.store.claim(claim._replace(limit=0, eager=False))
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
-        self._warn_of(claimed.unregistered)
+        self._leftovers.tell(claimed)
         if claimed.dead:
             taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
         await self._retention.tend(idle=not taken)
@@ -349,17 +364,6 @@ class Worker:
             # Held by our own word only: somebody may have taken it; the session will look.
             if run not in claimed.held and (session := self.sessions.get(run)) is not None:
                 session.must_reread()
-
-    def _warn_of(self, unregistered: Sequence[str]) -> None:
-        for name in unregistered:
-            if name not in self._warned:
-                self._warned.add(name)
-                log.warning(
-                    "runs of workflow %r are waiting, and this worker does not know it; they stay "
-                    "in the queue. Import the module that defines it (after a slash: just this "
-                    "version of it), or start a worker that does.",
-                    name,
-                )
 
     def _pause_after(self, claimed: Claimed) -> float:
         poll = self.settings.poll

@@ -15,6 +15,7 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.queues import NEGLECTED
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -56,19 +57,18 @@ class MemoryStore:
         return outcomes
 
     async def claim(self, claim: Claim) -> Claimed:
-        """Take the runs that have waited longest."""
+        """Take the runs of the highest priority, and of those the ones that waited longest."""
         await asyncio.sleep(0)
         now, tables = self.now(), self._tables
         with tables.transaction():
             reaped = [(reap.worker, apply(tables, reap, now).total) for reap in claim.reaps]
         mine = [run for run in tables.runs.values() if run.ns == claim.ns]
-        queue = sorted(
-            (run for run in mine if _is_queued(run)),
-            key=lambda run: (run.wake_at or 0, run.id),
-        )
-        due = [run for run in queue if (run.wake_at or 0) <= now]
+        queued = [run for run in mine if _is_queued(run)]
+        served = [run for run in queued if _is_served(run, claim)]
+        due = _in_order([run for run in served if _due_at(run) <= now])
         known = [run for run in due if _is_known(run, claim)]
-        later = [run.wake_at for run in queue if run not in due and _is_known(run, claim)]
+        later = [_due_at(run) for run in served if run not in due and _is_known(run, claim)]
+        neglected = [run for run in queued if _due_at(run) <= now - NEGLECTED]
         with self._tables.transaction():
             chosen, convicts = _choose(known, claim)
             taken = tuple(self._take(run, claim, now) for run in chosen)
@@ -80,7 +80,8 @@ class MemoryStore:
             held=frozenset(run.id for run in held),
             dead=self._dead(claim.worker, now),
             unregistered=tuple(sorted({_named(run) for run in due if not _is_known(run, claim)})),
-            next_wake_at=min((at for at in later if at is not None), default=None),
+            unserved=tuple(sorted({run.queue for run in neglected if not _is_served(run, claim)})),
+            next_wake_at=min(later, default=None),
             first_events={
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
             },
@@ -194,6 +195,28 @@ class MemoryStore:
 
 def _is_queued(run: Run) -> bool:
     return run.status in CLAIMABLE and run.wake_at is not None
+
+
+def _due_at(run: Run) -> int:
+    return run.wake_at or 0
+
+
+def _is_served(run: Run, claim: Claim) -> bool:
+    return claim.queues is None or run.queue in claim.queues
+
+
+def _in_order(due: list[Run]) -> list[Run]:
+    """Sort by lane (see `model/queues.py`), and within each by the time they became due."""
+    oldest: dict[tuple[str, int], int] = {}
+    for run in due:
+        lane = (run.queue, run.priority)
+        oldest[lane] = min(oldest.get(lane, _due_at(run)), _due_at(run))
+    return sorted(
+        due,
+        key=lambda run: (
+            run.priority, oldest[run.queue, run.priority], run.queue, _due_at(run), run.id,
+        ),
+    )  # fmt: skip
 
 
 def _is_known(run: Run, claim: Claim) -> bool:

@@ -43,7 +43,7 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
         seq=1, owner=write.owner, wake_at=None if owned else _first_wake(write), inbox_seq=0,
         inbox_read=0, cancel=0, strikes=0, input_digest=write.input_digest,
         created_at=write.event.at, updated_at=write.event.at, closed_at=None,
-        deadline=write.deadline,
+        deadline=write.deadline, queue=write.queue, priority=write.priority,
     )  # fmt: skip
     tables.put_run(run)
     tables.add_event(key, write.event)

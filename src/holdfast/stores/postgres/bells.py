@@ -17,9 +17,10 @@ from typing import Any
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
-from holdfast.stores.postgres.connection import CONNECT_SECONDS, Connection, Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import CONNECT_SECONDS, Connection, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
@@ -82,6 +83,8 @@ class Listener:
         self._target, self._me, self._hear = target, me, hear
         self.worker = ""
         """Whose ears these are, if a worker's."""
+        self.statements = 0
+        """How many round trips were made."""
         self._cut = asyncio.Event()
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
 
@@ -109,13 +112,16 @@ class Listener:
         connection.add_termination_listener(lambda _: self._cut.set())
         if self._target.is_pooled:
             return
-        await connection.add_listener(CHANNEL, self._rung)
+        self.statements += 1
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await connection.add_listener(CHANNEL, self._rung)
         self._hear(True)
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE):
                     await self._cut.wait()
             # A link that swallows everything looks like one on which nothing happens.
+            self.statements += 1
             await connection.fetchval(SQL.clock.text, timeout=CONNECT_SECONDS)
 
     def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Generator
 
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
-from holdfast.stores.postgres.connection import Line, Target
-from holdfast.stores.postgres.failures import told
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.failures import caused, code_of, told
 from holdfast.stores.postgres.statements import migrations, queries
+from holdfast.stores.postgres.target import Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
 
 OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
+NOT_ALLOWED = "42501"
 
 
 async def check(line: Line, target: Target) -> None:
@@ -41,10 +45,10 @@ async def check(line: Line, target: Target) -> None:
             f"what it has acknowledged. Set both to on."
         )
     # Known only now that there is a connection.
-    _warn(version, pages, idle, is_pooled=target.is_pooled)
+    _warn(version, pages, idle, target)
 
 
-def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
+def _warn(version: int, pages: str, idle: str, target: Target) -> None:
     if version > NEWEST:
         log.warning("PostgreSQL %d is newer than what this release was tested with", version)
     if pages != "on":
@@ -52,7 +56,12 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
             "PostgreSQL runs with full_page_writes=off: after a crash a page may be torn, unless "
             "the file system writes pages whole"
         )
-    if is_pooled and idle == "0":
+    if target.forgets:
+        log.warning(
+            "the pooler forgets prepared statements, so every statement takes four round trips: "
+            "use pgbouncer 1.21 or later with max_prepared_statements above 0, or name the server"
+        )
+    if target.is_pooled and idle == "0":
         log.warning(
             "the pooler takes no settings, and the role has no idle_in_transaction_session_timeout:"
             " set it with ALTER ROLE, or a session whose client is gone may hold its locks for ever"
@@ -62,9 +71,9 @@ def _warn(version: int, pages: str, idle: str, *, is_pooled: bool) -> None:
 async def migrate(line: Line) -> None:
     """Bring the schema to this release's version, one process at a time. Raises `StoreVersion`."""
     scripts = migrations()
-    if await _version(line) == len(scripts):
-        return
-    try:
+    with _migrating():
+        if await _version(line) == len(scripts):
+            return
         async with line.transaction() as ask:
             await ask(SQL.lock_schema, key=LOCK)
             # Read again, under the lock: somebody else may have been faster.
@@ -73,11 +82,25 @@ async def migrate(line: Line) -> None:
             for version, script in enumerate(scripts[present:], start=present + 1):
                 await ask.script(script)
                 await ask(SQL.mark_schema, version=version)
+
+
+@contextlib.contextmanager
+def _migrating() -> Generator[None]:
+    """Tell apart what a second try may mend, and what a person must."""
+    try:
+        yield
     except asyncpg.PostgresError as error:
-        raise StoreUnavailable(
-            f"The schema could not be brought to this release's: {told(error)}. Start again; "
-            f"nothing was changed. The user needs the right to create a schema, once."
-        ) from error
+        if code_of(error) == NOT_ALLOWED:
+            meant: Exception = StoreSettings(
+                f"The user of the URL has too few rights: {told(error)}. Once, it needs GRANT "
+                f"CREATE ON DATABASE; later, to use the schema `holdfast` and all in it."
+            )
+        else:
+            meant = StoreUnavailable(
+                f"The schema could not be brought to this release's: {told(error)}. Start again; "
+                f"nothing was changed."
+            )
+        raise caused(meant, error) from error
 
 
 async def _version(line: Line) -> int:

@@ -6,15 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.model.events import Event
+from holdfast.model.queues import NEGLECTED, PRIORITIES
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Claimed
 from holdfast.stores import processes
-from holdfast.stores.postgres.connection import Row
-from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.statements import Statement, fragments, statement
+from holdfast.stores.postgres.target import Row
 
-SQL = queries()
-EVENT = slice(2, 14)
-RUN = slice(14, 34)
+
+def _along_the_lanes(name: str) -> Statement:
+    texts = fragments()
+    return statement("\n".join((texts["lanes"], texts[name])))
+
+
+TAKE, LOOK = _along_the_lanes("claim_runs"), _along_the_lanes("look")
+TAKEN = 2
+EVENT = slice(3, 15)
+RUN = slice(15, 37)
 MOST = 1 << 31
 """More strikes than any run has."""
 
@@ -23,7 +31,8 @@ def looking(claim: Claim, now: int | None) -> dict[str, Any]:
     """Return what the look at the queue is given."""
     return {
         "ns": claim.ns, "worker": claim.worker, "workflows": list(claim.workflows),
-        "suspects": claim.suspects, "now": now,
+        "suspects": claim.suspects, "now": now, "neglected": NEGLECTED,
+        "queues": None if claim.queues is None else list(claim.queues), "priorities": PRIORITIES,
     }  # fmt: skip
 
 
@@ -41,12 +50,13 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
 
 def seen(row: Row, taken: Claimed) -> Claimed:
     """Add what a look saw to what was taken."""
-    _, _, next_wake_at, held, mail, expired, unregistered, living = row
+    _, _, next_wake_at, held, mail, expired, unregistered, living, unserved = row
     return taken._replace(
         mail=tuple(mail or ()),
         held=frozenset(held or ()),
         dead=(*((worker, False) for worker in expired or ()), *_ended(living or ())),
         unregistered=tuple(sorted(unregistered or ())),
+        unserved=tuple(sorted(unserved or ())),
         next_wake_at=next_wake_at,
     )
 
@@ -60,12 +70,12 @@ def _ended(living: Iterable[str]) -> Iterable[tuple[str, bool]]:
 
 
 def taken(rows: list[Row]) -> Claimed:
-    """Return the runs that were taken, oldest first, and those that were not because of strikes."""
-    runs = tuple(Run._make(row[RUN]) for row in rows if row[1])
-    convicts = tuple(Run._make(row[RUN]) for row in rows if not row[1])
+    """Return the runs that were taken, in order, and those that were not because of strikes."""
+    runs = tuple(Run._make(row[RUN]) for row in rows if row[TAKEN])
+    convicts = tuple(Run._make(row[RUN]) for row in rows if not row[TAKEN])
     first = {
         row[RUN][1]: Event._make(row[EVENT])
         for row in rows
-        if row[1] and row[EVENT.start] is not None
+        if row[TAKEN] and row[EVENT.start] is not None
     }
     return Claimed(runs=runs, first_events=first, convicts=convicts)

@@ -1,11 +1,6 @@
-"""Connections: how one is opened, what it must promise, and one line for each purpose.
+"""One line for each purpose: a connection that is opened when needed, and again when it was lost.
 
-A *line* is one connection that is opened when it is first needed and again when it was lost. Each
-purpose has its own, so that a slow read cannot hold up a commit, nor a commit a heartbeat.
-
-Nothing but transactions lives in a session, so a pooler that lends server sessions by transaction
-may stand between. One that refuses our settings at the start gets none: then they are those of
-the role (`docs/howto/postgres.md`), and nobody listens for notices.
+Each purpose has its own, so that a slow read cannot hold up a commit, nor a commit a heartbeat.
 """
 
 from __future__ import annotations
@@ -14,116 +9,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any
 
-import asyncpg
-from asyncpg.connect_utils import SessionAttribute
-
-from holdfast.errors import StoreSettings, StoreUnavailable
-from holdfast.stores.postgres.failures import FAILED, LOST, asking, code_of, is_lost, told
+from holdfast.stores.postgres.failures import asking, is_lost
 from holdfast.stores.postgres.statements import Statement
+from holdfast.stores.postgres.target import Connection, Level, Row, Target, inside
 
 log = logging.getLogger("holdfast.store")
 
-Connection = asyncpg.Connection
-Row = Any
-"""A row of the driver's: its values by place, by slice and by name."""
-
-CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 20.0
 """How long an answer may take before the connection counts as lost: longer than the server lets a
 statement run."""
-
-SETTINGS: Mapping[str, str] = {
-    "application_name": "holdfast",
-    "statement_timeout": "15s",
-    "lock_timeout": "3s",
-    "idle_in_transaction_session_timeout": "10s",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "10s",
-    "jit": "off",
-}
-"""For every session. The server gives up on what hangs, also when we are gone and cannot."""
-
-BY_INDEX: Mapping[str, str] = {
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-}
-"""For statements that find their rows by an index, whatever the statistics say today of tables
-that were empty a minute ago."""
-
-BY_KEY: Mapping[str, str] = {**BY_INDEX, "plan_cache_mode": "force_generic_plan"}
-"""For statements over arrays of keys: planned once, not again for every length."""
-
-BY_ORDER: Mapping[str, str] = {**BY_KEY, "enable_bitmapscan": "off", "enable_sort": "off"}
-"""For statements that take the first of a queue: they walk the index in its order and stop, and
-never collect the whole queue to sort it. Planning them takes longer than carrying them out."""
-
-
-class Target:
-    """Where the database is, and what was learned of the way to it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.is_pooled = False
-        """A pooler stands between that takes no settings."""
-
-    async def connect(self, settings: Mapping[str, str]) -> Connection:
-        """Return a new connection. Raises `StoreUnavailable` or `StoreSettings`."""
-        try:
-            return await self._connect({} if self.is_pooled else {**SETTINGS, **settings})
-        except asyncpg.PostgresError as error:
-            if code_of(error) == "08P01" and "startup parameter" in str(error):
-                self.is_pooled = True
-                return await self.connect({})
-            raise self._refused(error) from error
-        except ValueError as error:  # of a URL that cannot be read
-            raise StoreSettings(
-                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
-                f"postgresql://user@host:5432/database."
-            ) from None
-        except LOST as error:
-            raise StoreUnavailable(
-                f"Cannot reach PostgreSQL at {self.place}: {told(error)}. Try again."
-            ) from error
-
-    async def _connect(self, settings: Mapping[str, str]) -> Connection:
-        with asking():
-            return await asyncpg.connect(
-                self.url,
-                timeout=CONNECT_SECONDS,
-                server_settings=dict(settings),
-                max_cached_statement_lifetime=0,
-                max_cacheable_statement_size=0,
-                target_session_attrs=SessionAttribute.read_write,
-            )
-
-    async def release(self, connection: Connection) -> None:
-        """Take back a connection that nobody uses any more."""
-        try:
-            with asking():
-                await connection.close(timeout=1.0)
-        except FAILED:
-            connection.terminate()
-
-    @property
-    def place(self) -> str:
-        """Where it is, without the password."""
-        parts = urlsplit(self.url)
-        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
-
-    def _refused(self, error: asyncpg.PostgresError) -> Exception:
-        code, why = code_of(error), told(error)
-        if code.startswith(("28", "42", "22")) or code == "3D000":
-            return StoreSettings(
-                f"PostgreSQL at {self.place} does not let us in: {why}. "
-                f"Check user, password, database and options of the URL."
-            )
-        return StoreUnavailable(f"PostgreSQL at {self.place} is not ready: {why}. Try again.")
 
 
 class Line:
@@ -152,22 +48,14 @@ class Line:
     @contextlib.asynccontextmanager
     async def transaction(self, *, reads: bool = False) -> AsyncGenerator[Ask]:
         """Give several statements one transaction; `reads` sees all of it as of one moment."""
-        level: Literal["repeatable_read", "read_committed"]
-        level = "repeatable_read" if reads else "read_committed"
+        level: Level = "repeatable_read" if reads else "read_committed"
         async with self._held() as connection:
             self.statements += 2
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                opened = connection.transaction(isolation=level, readonly=reads)
-                with asking():
-                    await opened.start()
-                try:
-                    yield Ask(self, connection)
-                except BaseException:
-                    with asking():
-                        await opened.rollback()
-                    raise
-                with asking():
-                    await opened.commit()
+            async with (
+                asyncio.timeout(PATIENCE_SECONDS),
+                inside(connection, level, reads=reads),
+            ):
+                yield Ask(self, connection)
 
     async def dial(self) -> None:
         """Connect, if it is not connected. Raises `StoreUnavailable` or `StoreSettings`."""
@@ -200,7 +88,18 @@ class Line:
     ) -> list[Row]:
         self.statements += 1
         with asking():
+            if self._target.forgets:
+                return await self._together(connection, asked, bound)
             rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
+        return rows  # type: ignore[no-any-return]
+
+    async def _together(
+        self, connection: Connection, asked: Statement, bound: Sequence[object]
+    ) -> list[Row]:
+        """Ask in a transaction, for the sake of a pooler that forgets."""
+        self.statements += 2
+        async with asyncio.timeout(PATIENCE_SECONDS), self._target.together(connection):
+            rows: Any = await connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
 
 

@@ -10,9 +10,10 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
-from holdfast.stores.postgres.connection import Ask, Row
+from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.reader import labelled, log_line
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import Row
 
 SQL = queries()
 

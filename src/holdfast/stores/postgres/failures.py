@@ -49,7 +49,7 @@ def asking() -> Generator[None]:
     """
     try:
         yield
-    except FAILED:
+    except (StoreError, *FAILED):
         raise
     except Exception as error:
         raise asyncpg.InternalClientError(f"{type(error).__name__}: {told(error)}") from error

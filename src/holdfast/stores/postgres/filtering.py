@@ -14,7 +14,7 @@ SQL = queries()
 TEXT = fragments()
 FRAGMENTS: Mapping[str, str] = {
     key: TEXT[f"term_{key}"]
-    for key in ("status", "workflow", "id", "reason", "since", "before", "text")
+    for key in ("status", "workflow", "queue", "id", "reason", "since", "before", "text")
 }
 COMPARED: Mapping[str, str] = {
     ":": "is", "=": "is", ">": "above", ">=": "from", "<": "below", "<=": "to",

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from holdfast.model.writes import Notice, Outcome, Write
-from holdfast.stores.postgres.connection import BY_KEY, Line, Target
+from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.target import BY_KEY, Target
 from holdfast.stores.postgres.writer import Writer
 
 
@@ -23,6 +24,12 @@ class Heartbeat:
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._line: Line | None = None
+
+    @property
+    def statements(self) -> int:
+        """How many round trips were made from here."""
+        return 0 if self._line is None else self._line.statements
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         """Write the batch, over there."""
@@ -40,7 +47,8 @@ class Heartbeat:
 
     async def _close(self) -> None:
         await self._writer.close()
-        await self._line.close()
+        if self._line is not None:
+            await self._line.close()
 
     async def _write(self, batch: Sequence[Write]) -> list[Outcome]:
         return await self._writer.submit(batch)

@@ -13,11 +13,12 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.workers import WorkerRow
 from holdfast.stores.postgres import doctor
 from holdfast.stores.postgres.bells import LISTENER
-from holdfast.stores.postgres.connection import Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
 from holdfast.stores.postgres.readonly import Readonly, only_read
 from holdfast.stores.postgres.rounds import CLOSED_LIST
 from holdfast.stores.postgres.statements import migrations, queries
+from holdfast.stores.postgres.target import Target
 
 SQL = queries()
 

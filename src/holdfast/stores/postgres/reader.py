@@ -12,8 +12,9 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import Loaded, Message, Run
-from holdfast.stores.postgres.connection import Ask, Line, Row
+from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import Row
 
 SQL = queries()
 
@@ -22,7 +23,7 @@ _new_tuple: Any = tuple[Any, ...].__new__
 _new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 EVENT = slice(1, 13)
-RUN = slice(13, 33)
+RUN = slice(13, 35)
 THE_RUN, AN_EVENT, A_MESSAGE, A_HEARTBEAT = range(4)
 
 

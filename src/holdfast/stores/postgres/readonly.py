@@ -9,10 +9,11 @@ from holdfast.errors import StoreVersion
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Filter, Page
 from holdfast.stores.postgres import reader
-from holdfast.stores.postgres.connection import BY_KEY, Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import BY_KEY, Target
 
 SQL = queries()
 NAME: Mapping[str, str] = {"application_name": "holdfast check"}

@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "create": (
         "n", "ns", "id", "workflow", "version", "status", "epoch", "owner", "wake_at",
-        "input_digest", "at", "deadline",
+        "input_digest", "at", "deadline", "queue", "priority",
     ),
     "put": ("n", "id", "kind", "name", "payload", "at", "cancels", "unless"),
     "note": ("n", "epoch", "moves_on"),
@@ -174,7 +174,8 @@ def _create(parts: Parts, n: int, write: Create) -> None:
     run = born(write)
     _row(
         parts, "create", n, run.ns, run.id, run.workflow, run.version, run.status, run.epoch,
-        run.owner, run.wake_at, run.input_digest, run.created_at, run.deadline,
+        run.owner, run.wake_at, run.input_digest, run.created_at, run.deadline, run.queue,
+        run.priority,
     )  # fmt: skip
     _event(parts, n, run.ns, run.id, write.event)
     if write.labels is not NO_LABELS:
@@ -267,7 +268,8 @@ def born(write: Create) -> Run:
     return Run(
         write.ns, write.id, write.workflow, write.version,
         "running" if write.owner else "pending", "", 1, event.epoch, 1, write.owner, wake_at,
-        0, 0, 0, 0, write.input_digest, event.at, event.at, None, write.deadline,
+        0, 0, 0, 0, write.input_digest, event.at, event.at, None, write.deadline, write.queue,
+        write.priority,
     )  # fmt: skip
 
 

@@ -23,12 +23,13 @@ from holdfast.stores.postgres import checks, claims, reader
 from holdfast.stores.postgres.alone import reap
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
-from holdfast.stores.postgres.connection import BY_KEY, BY_ORDER, Line, Target
+from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
 
 SQL = queries()
@@ -101,7 +102,8 @@ class PostgresStore(Inspection):
     @property
     def statements(self) -> int:
         """How many statements this process has sent, whatever for."""
-        return sum(line.statements for line in self._lines)
+        heard = 0 if self._listener is None else self._listener.statements
+        return sum(line.statements for line in self._lines) + self._heartbeat.statements + heard
 
     @property
     def transactions(self) -> int:
@@ -139,17 +141,18 @@ class PostgresStore(Inspection):
         with _writing():
             reaped = await self._reap(claim, now) if claim.reaps else ()
             if claim.limit > 0:
-                rows = await self._claims.fetch(SQL.claim_runs, **claims.taking(claim, now))
+                rows = await self._claims.fetch(claims.TAKE, **claims.taking(claim, now))
                 found = claims.taken(rows)
         row = await self._look(claim, now)
-        if reaped and row["claimable"]:
+        # What we do not take may be for others: in a queue of theirs.
+        if reaped and (row["claimable"] or claim.queues is not None):
             self._tell([Notice(what="ready")])
         return claims.seen(row, found._replace(reaped=reaped))
 
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
         with reading():
-            [row] = await self._claims.fetch(SQL.look, **claims.looking(claim, now))
+            [row] = await self._claims.fetch(claims.LOOK, **claims.looking(claim, now))
         if now is None:
             self._database.learn(row["now"], sent)
         return row

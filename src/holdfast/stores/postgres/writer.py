@@ -161,7 +161,7 @@ class Writer:
         elif round_.is_quick and len(round_.writes) > 1:
             try:
                 return round_.outcomes(await self._line.run(*round_.question(now, quick=True)))
-            except (asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError) as error:
+            except (asyncpg.InvalidTextRepresentationError, asyncpg.UniqueViolationError) as error:
                 log.debug("a write of a quick round was refused: each by itself")
                 if len(group.jobs) > 1:
                     raise BadWrite("Nothing was written: one of them was refused.") from error

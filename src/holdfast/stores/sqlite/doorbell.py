@@ -15,11 +15,14 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from time import time_ns
+from time import monotonic, time_ns
 
 WORKER, CLIENT = "w", "c"
 TICK = 50_000_000
 """Nanoseconds after which a later change of a folder surely shows in its time."""
+MOMENT = 0.01
+"""Seconds for which a street that was empty is taken for empty, by those who only have news of a
+run that goes on. Whoever hangs a bell looks once more after that."""
 
 
 class Doorbell:
@@ -62,6 +65,7 @@ class Street:
         self._folder = folder
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._seen = -1
+        self._empty_until = 0.0
         self._bells: list[tuple[str, str]] = []
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
@@ -74,6 +78,10 @@ class Street:
                 if kind in kinds:
                     with contextlib.suppress(OSError):
                         self._sender.sendto(b"!", _wire(address))
+
+    def seems_empty(self) -> bool:
+        """Tell whether nobody else was here a moment ago. To be sure takes a system call."""
+        return monotonic() < self._empty_until
 
     def is_dead(self, name: str) -> bool:
         """Tell whether the process of that name is gone for sure."""
@@ -111,7 +119,9 @@ class Street:
             settled = time_ns() - changed > TICK
             self._seen = changed if settled else -1
             self._bells = [bell for bell in map(_read, self._folder.iterdir()) if bell[0]]
-        return [bell for bell in self._bells if bell[1] not in self.own]
+        others = [bell for bell in self._bells if bell[1] not in self.own]
+        self._empty_until = 0.0 if others else monotonic() + MOMENT
+        return others
 
 
 def _read(path: Path) -> tuple[str, str]:

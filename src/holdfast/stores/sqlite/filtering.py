@@ -13,6 +13,7 @@ SQL = queries()
 FRAGMENTS: Mapping[tuple[str, str], str] = {
     ("status", ":"): SQL.term_status,
     ("workflow", ":"): SQL.term_workflow,
+    ("queue", ":"): SQL.term_queue,
     ("id", ":"): SQL.term_id,
     ("reason", ":"): SQL.term_reason,
     ("since", ":"): SQL.term_since,

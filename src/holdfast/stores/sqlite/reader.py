@@ -15,6 +15,7 @@ from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.filtering import statement_of
+from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -31,24 +32,21 @@ class Peek(NamedTuple):
     held: frozenset[str]
     others: tuple[tuple[str, int], ...]
     unregistered: tuple[str, ...]
+    unserved: tuple[str, ...]
 
 
 def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
     """Look for claimable runs, mail, other workers, and what keeps this worker waiting."""
-    workflows = json.dumps(claim.workflows)
-    at = {"ns": claim.ns, "now": now, "workflows": workflows}
-    first = connection.execute(
-        SQL.claimable_runs, {**at, "suspects": claim.suspects, "limit": 1}
-    ).fetchone()
-    wake = connection.execute(SQL.next_wake_at, at).fetchone()
+    lanes = Lanes(connection, claim, now)
     held = connection.execute(SQL.held_runs, (claim.worker, claim.ns)).fetchall()
     return Peek(
-        claimable=first is not None,
-        next_wake_at=wake[0] if wake else None,
+        claimable=lanes.is_any_claimable(),
+        next_wake_at=lanes.next_wake_at(),
         mail=tuple(run for run, has_mail in held if has_mail),
         held=frozenset(run for run, _ in held),
         others=others(connection, claim.worker),
-        unregistered=tuple(row[0] for row in connection.execute(SQL.unregistered_workflows, at)),
+        unregistered=lanes.unregistered(),
+        unserved=lanes.unserved(),
     )
 
 

@@ -36,7 +36,7 @@ from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import notices_of
 from holdfast.stores.sqlite import reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
-from holdfast.stores.sqlite.doorbell import CLIENT, WORKER, Doorbell, Street
+from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
@@ -45,6 +45,8 @@ from holdfast.stores.sqlite.writes import apply, take
 
 T = TypeVar("T")
 SQL = queries()
+FOR_WORKERS = frozenset({"ready", "mail", "moved"})
+"""Notices that workers of other processes should hear of too."""
 
 
 class SqliteStore(Inspection):
@@ -62,6 +64,7 @@ class SqliteStore(Inspection):
         self._latest = 0
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
+        self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
         self._searches: sqlite3.Connection | None = None
 
     async def open(self) -> None:
@@ -196,7 +199,9 @@ class SqliteStore(Inspection):
             taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
             looks = claim.reaps or not taken
             seen = reader.peek(connection, claim, now) if looks else None
-            left = [Notice(what="ready")] if seen and seen.claimable and reaped else []
+            # What we do not take may be for others: in a queue of theirs.
+            others_may = claim.queues is not None or (seen and seen.claimable)
+            left = [Notice(what="ready")] if reaped and others_may else []
             fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
             found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
             return (seen, found), left
@@ -217,6 +222,7 @@ class SqliteStore(Inspection):
             held=seen.held,
             dead=tuple(dead.items()),
             unregistered=seen.unregistered,
+            unserved=seen.unserved,
             next_wake_at=seen.next_wake_at,
         )
 
@@ -232,12 +238,17 @@ class SqliteStore(Inspection):
             bell.silence()
             hear([Notice()])
 
-        asyncio.get_running_loop().add_reader(bell.socket, rung)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(bell.socket, rung)
+        if kind == CLIENT:
+            self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
         return bell
 
     def _take_down(self, bell: Doorbell) -> None:
         asyncio.get_running_loop().remove_reader(bell.socket)
         self._bells = [other for other in self._bells if other is not bell]
+        if (second_look := self._second_looks.pop(bell, None)) is not None:
+            second_look.cancel()
         bell.close()
 
     def _tell(self, heard: list[Notice]) -> None:
@@ -249,8 +260,11 @@ class SqliteStore(Inspection):
         """Wake other processes, once a group, in the writer's thread."""
         if not told or not self._threaded:
             return
-        for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
-        self._street.ring((WORKER, CLIENT) if for_workers else (CLIENT,))
+        whats = {notice.what for notice in told}
+        if not whats.isdisjoint(FOR_WORKERS):
+            self._street.ring((WORKER, CLIENT))
+        elif "closed" in whats or not self._street.seems_empty():
+            self._street.ring((CLIENT,))
 
 
 @contextlib.contextmanager

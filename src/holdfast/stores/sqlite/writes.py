@@ -28,6 +28,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores.sqlite import said
+from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -73,7 +74,8 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     added = connection.execute(
         SQL.create_run,
         (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
-         wake_at, write.input_digest, event.at, event.at, write.deadline),
+         wake_at, write.input_digest, event.at, event.at, write.deadline, write.queue,
+         write.priority),
     ).rowcount  # fmt: skip
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
@@ -85,7 +87,7 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
-        write.deadline,
+        write.deadline, write.queue, write.priority,
     )  # fmt: skip
     return Outcome(True, run)
 
@@ -114,16 +116,10 @@ def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     ns, run = write.ns, write.run
-    if settles(write):
-        changed = _settle(connection, write, now)
-    elif write.known_inbox is not None and _go_on_without_mail(connection, write):
-        _add_events(connection, write)
-        return Outcome(True, None, write.known_inbox)
-    else:
-        changed = _go_on(connection, write)
+    changed = _settle(connection, write, now) if settles(write) else _go_on(connection, write)
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
-    _add_events(connection, write)
+    add_events(connection, write)
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     if write.annotations is not None:
@@ -132,7 +128,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     return Outcome(True, None, inbox_seq, cancel)
 
 
-def _add_events(connection: Connection, write: Advance) -> None:
+def add_events(connection: Connection, write: Advance) -> None:
+    """Add what a turn brings to the history."""
     ns, run, events = write.ns, write.run, write.events
     if len(events) == 1:
         connection.execute(SQL.add_event, event_row(ns, run, events[0]))
@@ -162,12 +159,11 @@ def _go_on(connection: Connection, write: Advance) -> int:
     ).rowcount
 
 
-def _go_on_without_mail(connection: Connection, write: Advance) -> int:
-    return connection.execute(
-        SQL.advance_run_without_mail,
-        (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq,
-         write.known_inbox),
-    ).rowcount  # fmt: skip
+def advance_row(write: Advance) -> tuple[object, ...]:
+    """Return what a plain turn binds to move its run on."""
+    return (
+        len(write.events), write.at, write.ns, write.run, write.epoch, write.seq, write.known_inbox,
+    )  # fmt: skip
 
 
 def _settle(connection: Connection, write: Advance, now: int) -> int:
@@ -347,16 +343,12 @@ def take(connection: Connection, claim: Claim, now: int) -> tuple[tuple[Run, ...
 
 def _choose(connection: Connection, claim: Claim, now: int) -> tuple[list[Run], tuple[Run, ...]]:
     """Return the first `limit` due runs, of which at most `suspects` crashed a worker twice."""
-    due = connection.execute(
-        SQL.claimable_runs,
-        {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows),
-         "suspects": claim.suspects, "limit": -1},
-    )  # fmt: skip
+    due = Lanes(connection, claim, now).due()
     chosen: list[Run] = []
     convicts: list[Run] = []
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
-    for run in map(Run._make, due):
+    for run in due:
         if run.strikes >= 2:
             if run.strikes >= claim.strikes:
                 convicts.append(run)

@@ -24,7 +24,8 @@ async def fill(harness: Harness) -> None:
         "sam": Labels(("it's",), {"amount": "12", "due": "2026-02-01"}),
     }
     for id, given in labels.items():
-        await harness.start(id, labels=given, workflow="order" if id < "e" else "refund")
+        workflow, queue = ("order", "default") if id < "e" else ("refund", "back office")
+        await harness.start(id, labels=given, workflow=workflow, queue=queue)
     await harness.start("zoe")
 
 
@@ -90,6 +91,10 @@ async def test_rows(harness: Harness) -> None:
             "status:quarantined,failed": "eve",
             "-status:pending": "eve",
             "workflow:order,w": "ada bob zoe",
+            "queue:default": "ada bob zoe",
+            'queue:other,"back office"': "eve sam",
+            "-queue:default id:e": "eve",
+            "queue:back": "",
             "id:a,zo": "ada zoe",
             "-id:a": "bob eve sam zoe",
             "reason:KILLS": "eve",

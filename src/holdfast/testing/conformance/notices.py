@@ -26,9 +26,14 @@ class Ear:
         await asyncio.wait_for(self._came.wait(), 5)
         self._came.clear()
 
+    @property
+    def news(self) -> list[Notice]:
+        """What was heard since the last `told`, without the mere hints to look."""
+        return [notice for notice in self.heard if notice.what != "unknown"]
+
     def told(self) -> list[tuple[str, str]]:
-        """Return run and kind of what was heard since the last call; not the mere hints to look."""
-        told = [(notice.run, notice.what) for notice in self.heard if notice.what != "unknown"]
+        """Return run and kind of the news, once."""
+        told = [(notice.run, notice.what) for notice in self.news]
         self.heard.clear()
         return told
 
@@ -45,7 +50,7 @@ async def test_changes_are_heard(harness: Harness) -> None:
     await harness.commit(run, answer())
     assert ear.told() == [("h", "events")]
     await harness.move("terminate", "r")
-    assert [notice.event is not None for notice in ear.heard] == [True]
+    assert [notice.event is not None for notice in ear.news] == [True]
     assert ear.told() == [("r", "moved")]
     await harness.reap("A", known_dead=True)
     assert ear.told() == [("", "ready")]
@@ -69,7 +74,7 @@ async def test_a_close_is_heard_with_its_event(harness: Harness) -> None:
     ear.told()
     closing = event("run.completed", payload=b"42")
     assert await harness.commit(run, answer(), closing, status="completed") == "applied"
-    [notice] = ear.heard
+    [notice] = ear.news
     assert (notice.ns, notice.run, notice.what, notice.seq) == ("default", "r", "closed", 3)
     assert notice.event is not None
     assert (notice.event.kind, notice.event.payload) == ("run.completed", b"42")

@@ -32,7 +32,7 @@ UNION ALL
 SELECT 1, e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq, e.epoch,
     e.generation, e.codec, e.superseded_by,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM (
     SELECT * FROM holdfast.events
     WHERE ns = :ns AND run = :run AND seq > :after AND superseded_by IS NULL
@@ -41,7 +41,7 @@ FROM (
 UNION ALL
 SELECT 2, i.kind, i.at, i.id, i.payload, i.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     i.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM (
     SELECT inbox.* FROM holdfast.inbox, r
     WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.n > r.inbox_read
@@ -51,7 +51,7 @@ UNION ALL
 SELECT 3, NULL, p.at, p.key, p.details, p.attempt, NULL, NULL, NULL, p.epoch, p.generation,
     NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM (
     SELECT progress.* FROM holdfast.progress, r
     WHERE progress.ns = :ns AND progress.run = :run AND r.closed_at IS NULL

@@ -7,6 +7,9 @@ status = :value::text
 -- name: term_workflow
 workflow = :value::text
 
+-- name: term_queue
+queue = :value::text
+
 -- name: term_id
 starts_with(id, :value::text)
 

@@ -28,6 +28,16 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
         WHERE n.nspname = 'holdfast' AND c.relname = 'meta'
     ) AS is_known
 
+-- name: link
+-- Who answers, and under which names it knows what was prepared.
+SELECT pg_backend_pid() AS pid,
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS reads_only,
+    ARRAY(SELECT name::text FROM pg_prepared_statements) AS prepared
+
+-- name: timeline
+-- Each promotion of a standby begins the next one.
+SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline
+
 -- name: schema_version
 SELECT value FROM holdfast.meta WHERE key = 'schema'
 

@@ -67,19 +67,21 @@ WITH clock AS MATERIALIZED (
         :create_n::int4[], :create_ns::text[], :create_id::text[], :create_workflow::text[],
         :create_version::text[], :create_status::text[], :create_epoch::int8[],
         :create_owner::text[], :create_wake_at::int8[], :create_input_digest::bytea[],
-        :create_at::int8[], :create_deadline::int8[]
+        :create_at::int8[], :create_deadline::int8[], :create_queue::text[],
+        :create_priority::int2[]
     ) AS f (
-        n, ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline
+        n, ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline,
+        queue, priority
     )
 )
 , created AS (
     INSERT INTO holdfast.runs (
         ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
         inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-        deadline
+        deadline, queue, priority
     )
     SELECT ns, id, workflow, version, status, '', 1, epoch, 1, owner, wake_at, 0, 0, 0, 0,
-        input_digest, at, at, NULL, deadline
+        input_digest, at, at, NULL, deadline, queue, priority
     FROM fresh
     ON CONFLICT DO NOTHING
     RETURNING ns, id
@@ -263,7 +265,7 @@ SELECT k.n, clock.now, t.n IS NOT NULL AS applied, 0::int8 AS total, t.inbox_seq
     t.cancel AS cancelled,
     x.ns, x.id, x.workflow, x.version, x.status, x.reason, x.generation, x.epoch, x.seq,
     x.owner, x.wake_at, x.inbox_seq, x.inbox_read, x.cancel, x.strikes, x.input_digest,
-    x.created_at, x.updated_at, x.closed_at, x.deadline
+    x.created_at, x.updated_at, x.closed_at, x.deadline, x.queue, x.priority
 FROM unnest(:turn_n::int4[]) AS k (n)
 LEFT JOIN turns t ON t.n = k.n
 LEFT JOIN locked x ON x.n = k.n AND t.n IS NULL
@@ -273,7 +275,7 @@ CROSS JOIN clock
 SELECT f.n, clock.now, c.id IS NOT NULL, 0::int8, 0::int8, 0::int8,
     x.ns, x.id, x.workflow, x.version, x.status, x.reason, x.generation, x.epoch, x.seq,
     x.owner, x.wake_at, x.inbox_seq, x.inbox_read, x.cancel, x.strikes, x.input_digest,
-    x.created_at, x.updated_at, x.closed_at, x.deadline
+    x.created_at, x.updated_at, x.closed_at, x.deadline, x.queue, x.priority
 FROM fresh f
 LEFT JOIN created c ON c.ns = f.ns AND c.id = f.id
 LEFT JOIN holdfast.runs x ON x.ns = f.ns AND x.id = f.id AND c.id IS NULL
@@ -283,14 +285,14 @@ CROSS JOIN clock
 SELECT u.n, clock.now, true, 0::int8, 0::int8, 0::int8,
     u.ns, u.id, u.workflow, u.version, u.status, u.reason, u.generation, u.epoch, u.seq,
     u.owner, u.wake_at, u.inbox_seq, u.inbox_read, u.cancel, u.strikes, u.input_digest,
-    u.created_at, u.updated_at, u.closed_at, u.deadline
+    u.created_at, u.updated_at, u.closed_at, u.deadline, u.queue, u.priority
 FROM puts u CROSS JOIN clock
 UNION ALL
 SELECT p.n, clock.now, false,
     CASE WHEN i.id IS NULL THEN 0 ELSE 1 END::int8, 0::int8, 0::int8,
     x.ns, x.id, x.workflow, x.version, x.status, x.reason, x.generation, x.epoch, x.seq,
     x.owner, x.wake_at, x.inbox_seq, x.inbox_read, x.cancel, x.strikes, x.input_digest,
-    x.created_at, x.updated_at, x.closed_at, x.deadline
+    x.created_at, x.updated_at, x.closed_at, x.deadline, x.queue, x.priority
 FROM posts p
 LEFT JOIN locked x ON x.n = p.n
 LEFT JOIN holdfast.inbox i ON i.ns = x.ns AND i.run = x.id AND i.id = p.message
@@ -301,7 +303,8 @@ WHERE NOT EXISTS (SELECT 1 FROM puts u WHERE u.n = p.n)
 SELECT k.n, clock.now, t.n IS NOT NULL, 0::int8, 0::int8, 0::int8,
     NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::int8,
     NULL::int8, NULL::int8, NULL::text, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-    NULL::int8, NULL::bytea, NULL::int8, NULL::int8, NULL::int8, NULL::int8
+    NULL::int8, NULL::bytea, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::text,
+    NULL::int2
 FROM unnest(:note_n::int4[]) AS k (n)
 LEFT JOIN notes t ON t.n = k.n
 CROSS JOIN clock
@@ -310,7 +313,8 @@ CROSS JOIN clock
 SELECT s.n, clock.now, true, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8, 0::int8,
     NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::int8,
     NULL::int8, NULL::int8, NULL::text, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-    NULL::int8, NULL::bytea, NULL::int8, NULL::int8, NULL::int8, NULL::int8
+    NULL::int8, NULL::bytea, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::text,
+    NULL::int2
 FROM unnest(:renew_n::int4[], :renew_worker::text[]) AS s (n, worker)
 JOIN renewed w ON w.id = s.worker
 CROSS JOIN clock
@@ -352,17 +356,19 @@ CROSS JOIN clock
     INSERT INTO holdfast.runs (
         ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
         inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-        deadline
+        deadline, queue, priority
     )
     SELECT f.ns, f.id, f.workflow, f.version, f.status, '', 1, f.epoch, 1, f.owner, f.wake_at,
-        0, 0, 0, 0, f.input_digest, f.at, f.at, NULL, f.deadline
+        0, 0, 0, 0, f.input_digest, f.at, f.at, NULL, f.deadline, f.queue, f.priority
     FROM unnest(
         :create_ns::text[], :create_id::text[], :create_workflow::text[],
         :create_version::text[], :create_status::text[], :create_epoch::int8[],
         :create_owner::text[], :create_wake_at::int8[], :create_input_digest::bytea[],
-        :create_at::int8[], :create_deadline::int8[]
+        :create_at::int8[], :create_deadline::int8[], :create_queue::text[],
+        :create_priority::int2[]
     ) AS f (
-        ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline
+        ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline,
+        queue, priority
     )
     ON CONFLICT DO NOTHING
     RETURNING 1
@@ -411,11 +417,21 @@ CROSS JOIN clock
 (SELECT count(*) FROM created) = cardinality(:create_ns::text[])
 
 -- name: quick_answer
--- The division fails, and with it all of the statement, if anything was refused.
+-- If anything was refused, the cast fails, and with it all of the statement. Its text is for whoever
+-- reads the server's log. It holds something that is not known when the statement is planned, or
+-- the planner would try the cast.
 SELECT a.n, clock.now, true, a.total, a.inbox, a.cancelled
 FROM (:answers) AS a (n, total, inbox, cancelled)
 CROSS JOIN clock
-WHERE 1 = (SELECT 1 / CASE WHEN :all_applied THEN 1 ELSE 0 END)
+WHERE 1 = (
+    SELECT CASE
+        WHEN :all_applied THEN 1
+        ELSE (
+            'holdfast: one of a group of writes was refused, so each is tried alone; session '
+            || pg_backend_pid()
+        )::int
+    END
+)
 
 -- name: quick_told_turns
 SELECT n, 0::int8, inbox_seq, cancel FROM turns

@@ -40,12 +40,12 @@ SELECT inbox_seq, cancel, holdfast.clock(:now::int8) AS now FROM moved
 INSERT INTO holdfast.runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-    deadline
+    deadline, queue, priority
 )
 VALUES (
     :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
     :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at,
-    :closed_at, :deadline
+    :closed_at, :deadline, :queue, :priority
 )
 ON CONFLICT DO NOTHING
 RETURNING 1
@@ -69,36 +69,87 @@ WHERE ns = :ns AND id = :run
     AND (:seq::int8 IS NULL OR seq = :seq::int8)
 RETURNING *
 
+-- name: lanes
+-- The beginning of the two statements below. A lane is a queue at one priority; these are the ones
+-- with due runs, in the order in which a claim walks them.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+-- The recursion hops from queue to queue in the index, however many runs each of them holds.
+, used (queue) AS (
+    SELECT min(queue) FROM holdfast.runs WHERE ns = :ns AND wake_at IS NOT NULL
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM holdfast.runs
+        WHERE ns = :ns AND wake_at IS NOT NULL AND queue > used.queue
+    )
+    FROM used WHERE used.queue IS NOT NULL
+)
+, served AS MATERIALIZED (
+    SELECT s.queue, p.priority
+    FROM (
+        SELECT unnest(:queues::text[]) AS queue
+        UNION ALL
+        SELECT queue FROM used WHERE :queues::text[] IS NULL AND queue IS NOT NULL
+    ) s
+    CROSS JOIN unnest(:priorities::int2[]) AS p (priority)
+)
+, lanes AS MATERIALIZED (
+    SELECT s.queue, s.priority,
+        row_number() OVER (ORDER BY s.priority, first.wake_at, s.queue COLLATE "C") AS place
+    FROM served s
+    CROSS JOIN LATERAL (
+        SELECT r.wake_at FROM holdfast.runs r
+        WHERE r.ns = :ns AND r.queue = s.queue AND r.priority = s.priority
+            AND r.wake_at <= (SELECT now FROM clock)
+        ORDER BY r.wake_at
+        LIMIT 1
+    ) first
+)
+
 -- name: claim_runs
--- Suspects are looked for apart, so that a crowd of them at the head uses up no place. What two
--- claimers want goes to the first; the other takes the next (SKIP LOCKED). Without MATERIALIZED
--- the inner query could be run again for every row, and each time take others.
-WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+-- Lane after lane, until the limit is reached: no row is locked that is not taken, and the queue is
+-- never sorted. Suspects are looked for apart, so that a crowd of them at the head uses up no place.
+-- What two claimers want goes to the first; the other takes the next (SKIP LOCKED). Without
+-- MATERIALIZED the inner query could be run again for every row, and each time take others.
 , sound AS MATERIALIZED (
-    SELECT ns, id, wake_at FROM holdfast.runs
-    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
-        AND wake_at <= (SELECT now FROM clock)
-        AND (workflow = ANY (:workflows::text[])
-            OR workflow || '/' || version = ANY (:workflows::text[]))
-        AND strikes < 2
-    ORDER BY wake_at, id
+    SELECT l.place, r.ns, r.id, r.wake_at
+    FROM (SELECT * FROM lanes ORDER BY place OFFSET 0) l
+    CROSS JOIN LATERAL (
+        SELECT ns, id, wake_at FROM holdfast.runs
+        WHERE ns = :ns AND queue = l.queue AND priority = l.priority
+            AND wake_at <= (SELECT now FROM clock)
+            AND status IN ('pending', 'waiting', 'paused', 'blocked')
+            AND (workflow = ANY (:workflows::text[])
+                OR workflow || '/' || version = ANY (:workflows::text[]))
+            AND strikes < 2
+        ORDER BY wake_at, id
+        LIMIT :limit
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) r
+    ORDER BY l.place
     LIMIT :limit
-    FOR NO KEY UPDATE SKIP LOCKED
 )
 , suspects AS MATERIALIZED (
-    SELECT ns, id, wake_at FROM holdfast.runs
-    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
-        AND wake_at <= (SELECT now FROM clock)
-        AND (workflow = ANY (:workflows::text[])
-            OR workflow || '/' || version = ANY (:workflows::text[]))
-        AND strikes >= 2 AND strikes < :strikes::int8
-    ORDER BY wake_at, id
+    SELECT l.place, r.ns, r.id, r.wake_at
+    FROM (SELECT * FROM lanes ORDER BY place OFFSET 0) l
+    CROSS JOIN LATERAL (
+        SELECT ns, id, wake_at FROM holdfast.runs
+        WHERE ns = :ns AND queue = l.queue AND priority = l.priority
+            AND wake_at <= (SELECT now FROM clock)
+            AND status IN ('pending', 'waiting', 'paused', 'blocked')
+            AND (workflow = ANY (:workflows::text[])
+                OR workflow || '/' || version = ANY (:workflows::text[]))
+            AND strikes >= 2 AND strikes < :strikes::int8
+        ORDER BY wake_at, id
+        LIMIT :suspects
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) r
+    ORDER BY l.place
     LIMIT :suspects
-    FOR NO KEY UPDATE SKIP LOCKED
 )
 , chosen AS MATERIALIZED (
-    SELECT ns, id, wake_at AS due FROM (SELECT * FROM sound UNION ALL SELECT * FROM suspects) both_
-    ORDER BY wake_at, id
+    SELECT place, ns, id, wake_at AS due
+    FROM (SELECT * FROM sound UNION ALL SELECT * FROM suspects) both_
+    ORDER BY place, wake_at, id
     LIMIT :limit
 )
 , renewed AS (
@@ -117,34 +168,35 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
         updated_at = (SELECT now FROM clock)
     FROM chosen c
     WHERE r.ns = c.ns AND r.id = c.id
-    RETURNING c.due, r.*
+    RETURNING c.place, c.due, r.*
 )
-SELECT t.due, true AS taken,
+SELECT t.place, t.due, true AS taken,
     e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq AS event_seq,
     e.epoch AS event_epoch, e.generation AS event_generation, e.codec, e.superseded_by,
     t.ns, t.id, t.workflow, t.version, t.status, t.reason, t.generation, t.epoch, t.seq,
     t.owner, t.wake_at, t.inbox_seq, t.inbox_read, t.cancel, t.strikes, t.input_digest,
-    t.created_at, t.updated_at, t.closed_at, t.deadline
+    t.created_at, t.updated_at, t.closed_at, t.deadline, t.queue, t.priority
 FROM taken t
 LEFT JOIN holdfast.events e ON t.seq = 1 AND e.ns = t.ns AND e.run = t.id AND e.seq = 1
 UNION ALL
-SELECT r.wake_at, false,
+SELECT l.place, r.wake_at, false,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     r.*
-FROM holdfast.runs r
-WHERE :suspects > 0 AND r.ns = :ns
+FROM lanes l
+JOIN holdfast.runs r ON r.ns = :ns AND r.queue = l.queue AND r.priority = l.priority
+WHERE :suspects > 0
     AND r.status IN ('pending', 'waiting', 'paused', 'blocked')
     AND r.wake_at <= (SELECT now FROM clock)
     AND (r.workflow = ANY (:workflows::text[])
         OR r.workflow || '/' || r.version = ANY (:workflows::text[]))
     AND r.strikes >= 2 AND r.strikes >= :strikes::int8
     AND ((SELECT count(*) FROM chosen) < :limit
-        OR (r.wake_at, r.id) < (SELECT due, id FROM chosen ORDER BY due DESC, id DESC LIMIT 1))
-ORDER BY 1, id
+        OR (l.place, r.wake_at, r.id)
+            < (SELECT place, due, id FROM chosen ORDER BY place DESC, due DESC, id DESC LIMIT 1))
+ORDER BY 1, 2, id
 
 -- name: look
 -- The queue as one worker sees it: can anything be taken, what is ours, who is gone.
-WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 -- The recursion hops from owner to owner in the index, however many runs each of them holds.
 , owners (id) AS (
     SELECT min(owner) FROM holdfast.runs WHERE owner IS NOT NULL
@@ -160,21 +212,30 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 SELECT
     (SELECT now FROM clock) AS now,
     EXISTS (
-        SELECT 1 FROM holdfast.runs
-        WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
-            AND wake_at <= (SELECT now FROM clock)
-            AND (workflow = ANY (:workflows::text[])
-                OR workflow || '/' || version = ANY (:workflows::text[]))
-            AND (strikes < 2 OR :suspects > 0)
+        SELECT 1 FROM lanes l
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM holdfast.runs
+            WHERE ns = :ns AND queue = l.queue AND priority = l.priority
+                AND wake_at <= (SELECT now FROM clock)
+                AND status IN ('pending', 'waiting', 'paused', 'blocked')
+                AND (workflow = ANY (:workflows::text[])
+                    OR workflow || '/' || version = ANY (:workflows::text[]))
+                AND (strikes < 2 OR :suspects > 0)
+            LIMIT 1
+        ) r
     ) AS claimable,
     (
-        SELECT wake_at FROM holdfast.runs
-        WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
-            AND wake_at > (SELECT now FROM clock)
-            AND (workflow = ANY (:workflows::text[])
-                OR workflow || '/' || version = ANY (:workflows::text[]))
-        ORDER BY wake_at
-        LIMIT 1
+        SELECT min(r.wake_at) FROM served s
+        CROSS JOIN LATERAL (
+            SELECT wake_at FROM holdfast.runs
+            WHERE ns = :ns AND queue = s.queue AND priority = s.priority
+                AND wake_at > (SELECT now FROM clock)
+                AND status IN ('pending', 'waiting', 'paused', 'blocked')
+                AND (workflow = ANY (:workflows::text[])
+                    OR workflow || '/' || version = ANY (:workflows::text[]))
+            ORDER BY wake_at
+            LIMIT 1
+        ) r
     ) AS next_wake_at,
     (SELECT array_agg(id) FROM mine) AS held,
     (SELECT array_agg(id ORDER BY id) FROM mine WHERE has_mail) AS mail,
@@ -185,22 +246,40 @@ SELECT
         WHERE owners.id <> :worker AND coalesce(w.lease_until, 0) <= (SELECT now FROM clock)
     ) AS dead,
     (
-        SELECT array_agg(DISTINCT rtrim(workflow || '/' || version, '/'))
-        FROM (
+        -- Of a few due runs: nobody takes those, so in time they are the oldest.
+        SELECT array_agg(DISTINCT rtrim(r.workflow || '/' || r.version, '/'))
+        FROM lanes l
+        CROSS JOIN LATERAL (
             SELECT workflow, version FROM holdfast.runs
-            WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked')
+            WHERE ns = :ns AND queue = l.queue AND priority = l.priority
                 AND wake_at <= (SELECT now FROM clock)
+                AND status IN ('pending', 'waiting', 'paused', 'blocked')
             ORDER BY wake_at
-            LIMIT 1000
-        ) due
-        WHERE workflow <> ALL (:workflows::text[])
-            AND workflow || '/' || version <> ALL (:workflows::text[])
+            LIMIT greatest(200 / greatest((SELECT count(*) FROM lanes), 1), 1)
+        ) r
+        WHERE r.workflow <> ALL (:workflows::text[])
+            AND r.workflow || '/' || r.version <> ALL (:workflows::text[])
     ) AS unregistered,
     (
         SELECT array_agg(owners.id || ' ' || w.address)
         FROM owners JOIN holdfast.workers w ON w.id = owners.id
         WHERE owners.id <> :worker AND w.lease_until > (SELECT now FROM clock) AND w.address <> ''
-    ) AS living
+    ) AS living,
+    (
+        -- Of the first hundred queues.
+        SELECT array_agg(u.queue)
+        FROM (SELECT queue FROM used WHERE queue IS NOT NULL LIMIT 100) u
+        WHERE u.queue <> ALL (:queues::text[])
+            AND EXISTS (
+                SELECT 1 FROM unnest(:priorities::int2[]) AS p (priority)
+                CROSS JOIN LATERAL (
+                    SELECT 1 FROM holdfast.runs
+                    WHERE ns = :ns AND queue = u.queue AND priority = p.priority
+                        AND wake_at <= (SELECT now FROM clock) - :neglected::int8
+                    LIMIT 1
+                ) r
+            )
+    ) AS unserved
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)

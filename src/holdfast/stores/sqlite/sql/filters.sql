@@ -7,6 +7,9 @@ status = :value
 -- name: term_workflow
 workflow = :value
 
+-- name: term_queue
+queue = :value
+
 -- name: term_id
 substr(id, 1, length(:value)) = :value
 

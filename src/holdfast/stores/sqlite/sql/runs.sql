@@ -2,21 +2,21 @@
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-    deadline
+    deadline, queue, priority
 )
-VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL, ?)
+VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL, ?, ?, ?)
 ON CONFLICT DO NOTHING
 
 -- name: import_run
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-    deadline
+    deadline, queue, priority
 )
 VALUES (
     :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
     :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at,
-    :deadline
+    :deadline, :queue, :priority
 )
 ON CONFLICT DO NOTHING
 
@@ -99,9 +99,42 @@ UPDATE runs
 SET status = 'running', reason = '', owner = ?, epoch = epoch + 1, wake_at = NULL, updated_at = ?
 WHERE ns = ? AND id = ?
 
+-- name: lanes
+-- A lane is a queue at one priority. Those served that hold runs, in the order in which a claim
+-- walks them, each with the time of its first run. The recursion hops from queue to queue in the
+-- index, however many runs each of them holds.
+WITH RECURSIVE used (queue) AS (
+    SELECT min(queue) FROM runs INDEXED BY runs_claim
+    WHERE ns = :ns AND wake_at IS NOT NULL AND :queues IS NULL
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM runs INDEXED BY runs_claim
+        WHERE ns = :ns AND wake_at IS NOT NULL AND queue > used.queue
+    )
+    FROM used WHERE used.queue IS NOT NULL
+)
+, served (queue) AS (
+    SELECT value FROM json_each(:queues)
+    UNION ALL
+    SELECT queue FROM used WHERE queue IS NOT NULL
+)
+, lanes AS MATERIALIZED (
+    SELECT served.queue, p.value AS priority, (
+        SELECT wake_at FROM runs INDEXED BY runs_claim
+        WHERE ns = :ns AND queue = served.queue AND priority = p.value AND wake_at IS NOT NULL
+        ORDER BY wake_at
+        LIMIT 1
+    ) AS first_at
+    FROM served CROSS JOIN json_each(:priorities) p
+)
+SELECT queue, priority, first_at FROM lanes
+WHERE first_at IS NOT NULL
+ORDER BY priority, first_at, queue
+
 -- name: claimable_runs
 SELECT * FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
+WHERE ns = :ns AND queue = :queue AND priority = :priority AND wake_at <= :now
+    AND status IN ('pending', 'waiting', 'paused', 'blocked')
     AND (workflow IN (SELECT value FROM json_each(:workflows))
         OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
     AND (strikes < 2 OR :suspects > 0)
@@ -110,7 +143,8 @@ LIMIT :limit
 
 -- name: next_wake_at
 SELECT wake_at FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at > :now
+WHERE ns = :ns AND queue = :queue AND priority = :priority AND wake_at > :now
+    AND status IN ('pending', 'waiting', 'paused', 'blocked')
     AND (workflow IN (SELECT value FROM json_each(:workflows))
         OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))
 ORDER BY wake_at
@@ -119,13 +153,33 @@ LIMIT 1
 -- name: unregistered_workflows
 SELECT DISTINCT rtrim(workflow || '/' || version, '/') AS named FROM (
     SELECT workflow, version FROM runs INDEXED BY runs_claim
-    WHERE ns = :ns AND status IN ('pending', 'waiting', 'paused', 'blocked') AND wake_at <= :now
+    WHERE ns = :ns AND queue = :queue AND priority = :priority AND wake_at <= :now
+        AND status IN ('pending', 'waiting', 'paused', 'blocked')
     ORDER BY wake_at
-    LIMIT 1000
+    LIMIT :limit
 )
 WHERE workflow NOT IN (SELECT value FROM json_each(:workflows))
     AND workflow || '/' || version NOT IN (SELECT value FROM json_each(:workflows))
-ORDER BY named
+
+-- name: unserved_queues
+-- As `lanes` hops; at most a hundred queues are looked at.
+WITH RECURSIVE used (queue, n) AS (
+    SELECT min(queue), 1 FROM runs INDEXED BY runs_claim WHERE ns = :ns AND wake_at IS NOT NULL
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM runs INDEXED BY runs_claim
+        WHERE ns = :ns AND wake_at IS NOT NULL AND queue > used.queue
+    ), n + 1
+    FROM used WHERE used.queue IS NOT NULL AND n < 100
+)
+SELECT queue FROM used
+WHERE queue NOT IN (SELECT value FROM json_each(:queues))
+    AND EXISTS (
+        SELECT 1 FROM json_each(:priorities) p CROSS JOIN runs INDEXED BY runs_claim
+        WHERE runs.ns = :ns AND runs.queue = used.queue AND runs.priority = p.value
+            AND runs.wake_at <= :before
+    )
+ORDER BY queue
 
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?

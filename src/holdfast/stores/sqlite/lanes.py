@@ -1,0 +1,81 @@
+"""The queues as a claim walks them: lane by lane (`model/queues.py`), each by its index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from holdfast.model.queues import NEGLECTED, PRIORITIES
+from holdfast.model.run import Run
+from holdfast.model.writes import Claim
+from holdfast.stores.sqlite.statements import queries
+
+SQL = queries()
+PRIORITIES_JSON = json.dumps(PRIORITIES)
+SEARCHED = 200
+"""Due runs among which unknown workflows are looked for: nobody takes theirs, so in time they are
+the oldest."""
+
+
+class Lane(NamedTuple):
+    """A queue at one priority, with the time of its first run, which may be to come."""
+
+    queue: str
+    priority: int
+    first_at: int
+
+
+class Lanes:
+    """The lanes that a claim may take from, as they are at this moment."""
+
+    def __init__(self, connection: Connection, claim: Claim, now: int) -> None:
+        self._connection, self._claim, self._now = connection, claim, now
+        self._binds = {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows)}
+        rows = connection.execute(SQL.lanes, self._served())
+        self._all: Sequence[Lane] = list(map(Lane._make, rows))
+        self._due = [lane for lane in self._all if lane.first_at <= now]
+
+    def due(self) -> Generator[Run]:
+        """Yield the runs that can go on, in their order. Close it before the rows are changed."""
+        for lane in self._due:
+            rows = self._ask(SQL.claimable_runs, lane, suspects=self._claim.suspects, limit=-1)
+            with closing(rows):
+                yield from map(Run._make, rows)
+
+    def is_any_claimable(self) -> bool:
+        """Tell whether there is one."""
+        suspects = self._claim.suspects
+        return any(
+            self._ask(SQL.claimable_runs, lane, suspects=suspects, limit=1).fetchone()
+            for lane in self._due
+        )
+
+    def next_wake_at(self) -> int | None:
+        """Return when the next of them becomes due."""
+        found = (self._ask(SQL.next_wake_at, lane).fetchone() for lane in self._all)
+        return min((row[0] for row in found if row), default=None)
+
+    def unregistered(self) -> tuple[str, ...]:
+        """Return the workflows of due runs that the claimer does not know."""
+        limit = max(SEARCHED // max(len(self._due), 1), 1)
+        asked = (self._ask(SQL.unregistered_workflows, lane, limit=limit) for lane in self._due)
+        return tuple(sorted({named for rows in asked for (named,) in rows}))
+
+    def unserved(self) -> tuple[str, ...]:
+        """Return the queues with runs due for long that the claimer does not serve."""
+        if self._claim.queues is None:
+            return ()
+        binds = {**self._served(), "before": self._now - NEGLECTED}
+        return tuple(queue for (queue,) in self._connection.execute(SQL.unserved_queues, binds))
+
+    def _served(self) -> dict[str, Any]:
+        queues = self._claim.queues
+        named = None if queues is None else json.dumps(queues)
+        return {"ns": self._claim.ns, "queues": named, "priorities": PRIORITIES_JSON}
+
+    def _ask(self, statement: str, lane: Lane, **more: int) -> Any:
+        binds = {**self._binds, "queue": lane.queue, "priority": lane.priority, **more}
+        return self._connection.execute(statement, binds)
