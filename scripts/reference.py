@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import inspect
-import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
@@ -22,8 +21,6 @@ from holdfast.model.status import CLOSED, RUN_MOVES
 from holdfast.testing import virtual
 
 WIDTH = 96
-COMMA = re.compile(r", (?![^\[]*\])")
-"""Between two parameters, not within the brackets of a type."""
 MADE = frozenset({"Bound", "Client", "Driven", "Fake", "RunHandle", "Step", "Workflow"})
 """Classes that users get, and never make."""
 DRAWN = "Drawn from the code by `make docs`. Do not edit.\n"
@@ -168,7 +165,14 @@ def _parameters(function: Any) -> str:
 def _split(parameters: str) -> list[str]:
     parsed = ast.parse(f"def f{parameters.partition(' -> ')[0]}: ...").body[0]
     assert isinstance(parsed, ast.FunctionDef)
-    return COMMA.split(ast.unparse(parsed.args))
+    found, depth = [""], 0
+    for letter in ast.unparse(parsed.args):
+        depth += (letter in "[(") - (letter in ")]")
+        if letter == "," and not depth:  # not within the brackets of a type
+            found.append("")
+        else:
+            found[-1] += letter
+    return [each.strip() for each in found]
 
 
 def _doc(what: Any) -> str:
