@@ -286,7 +286,9 @@ async def test_who_reads_the_servers_log_is_told_what_a_refusal_is(server):
         told = await asyncio.gather(*(harness.commit(run, answer("a#1")) for run in runs))
         assert told == ["moved", "applied", "applied"]
     log = Path(server.execute("SHOW data_directory")).parent / "log"
-    [line] = [line for line in log.read_text().splitlines() if "ERROR" in line]
+    # In a new database it also stands, once, that there is no schema yet.
+    errors = [line for line in log.read_text().splitlines() if "ERROR" in line]
+    [line] = [line for line in errors if '"holdfast.meta" does not exist' not in line]
     assert "holdfast: one of a group of writes was refused, so each is tried alone" in line
 
 

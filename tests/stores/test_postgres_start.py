@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.types import ARRAYS
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 
 
@@ -88,3 +89,29 @@ async def test_a_server_newer_than_the_tests_is_named(postgres_store, caplog, mo
     with caplog.at_level(logging.WARNING):
         await (await opened(postgres_store)).close()
     assert "newer than what this release was tested with" in caplog.text
+
+
+async def test_a_start_takes_one_statement_where_the_schema_is_there(postgres_store):
+    store = await opened(postgres_store)
+    assert store.statements == 1
+    await store.close()
+
+
+async def test_an_empty_schema_of_our_name_is_filled(postgres, postgres_url):
+    postgres.execute("CREATE SCHEMA holdfast", url=postgres_url)
+    store = await opened(postgres_url)
+    assert await store.dump() is not None
+    await store.close()
+
+
+async def test_the_driver_asks_for_no_type(postgres_store):
+    store = await opened(postgres_store)
+    connection = await store._target.connect({})
+    asked: list[str] = []
+    connection.add_query_logger(lambda query: asked.append(query.query))
+    arrays = ", ".join(f"'{{1}}'::{name}[]" for name in ARRAYS)
+    [row] = await connection.fetch(f"SELECT {arrays}")
+    await asyncio.sleep(0)  # the logger is called soon
+    assert (list(map(len, row)), len(asked)) == ([1] * len(ARRAYS), 1)
+    await connection.close()
+    await store.close()

@@ -4,7 +4,7 @@ from holdfast.stores.queries import queries_of
 
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
-    "create_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
+    "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
     "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
     "renew_worker",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
@@ -13,6 +13,8 @@ ONLY_SQLITE = {
     "living_events", "progress",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_inbox", "delete_tags", "delete_lines",
+    # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
+    "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
     "mark_clock",
     # Hints to the planner, and a column of any type.
@@ -20,14 +22,14 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "link", "timeline", "schema_version", "mark_schema", "lock_schema", "sizes",
-    "is_pruned_lately",
+    "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
+    "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",
 }  # fmt: skip
 
-FRAGMENTS = ("round_", "quick_", "told_", "applied_")
+FRAGMENTS = ("round_", "quick_", "told_", "applied_", "lone_")
 """What rounds are put together from."""
 
 

@@ -31,12 +31,17 @@ def turn_notice(write: Advance) -> Notice:
     return _new_notice((write.ns, write.run, what, closing, write.seq + len(events)))
 
 
+def start_notice(write: Create) -> Notice:
+    """Return what listeners should hear about a run that was started."""
+    return Notice(write.ns, write.id, "events" if write.owner else "ready", None, 1)
+
+
 def _notice(write: Write, outcome: Outcome) -> Notice | None:
     match write:
         case Advance():
             return turn_notice(write)
         case Create():
-            return Notice(write.ns, write.id, "events" if write.owner else "ready", None, 1)
+            return start_notice(write)
         case Put():
             return Notice(write.ns, write.run, "mail")
         case Move():

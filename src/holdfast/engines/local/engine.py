@@ -95,6 +95,7 @@ class LocalEngine:
         if host is not None and owner is not None and not host.lease.is_fresh:
             commands.insert(0, host.lease.command)
         writes = [dispatch.decide(each) for each in commands]
+        heard = self._hub.heard
         outcomes = await self.store.write(writes)
         if host is not None and len(commands) > 1:
             host.lease.note()
@@ -103,6 +104,8 @@ class LocalEngine:
             self._defined.add(definition)
             if host is not None and owner is not None:
                 host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
+            else:
+                self._hub.started(run.id, heard)
         return run
 
     async def retry(self, run: str, at: int, reason: str = "") -> Run:

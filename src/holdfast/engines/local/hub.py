@@ -37,6 +37,9 @@ class Hub:
         self._changes: dict[str, list[asyncio.Future[None]]] = {}
         self._closed: OrderedDict[str, Event] = OrderedDict()
         self._seen: dict[str, int] = {}
+        self._fresh: set[str] = set()
+        self.heard = 0
+        """How often others have said that there is something to see."""
         self._unlisten: Callable[[], None] | None = None
         self._hears_far = False
         self._poller: asyncio.Task[None] | None = None
@@ -50,6 +53,16 @@ class Hub:
             self._unlisten()
         self._unlisten = self._store.listen(self._hear, near=near)
         self._hears_far = not near
+
+    def started(self, run: str, heard: int) -> None:
+        """Know that this process started the run when it had `heard` so much: it is not closed.
+
+        Whoever closes it will ring. So long as nobody has, it need not be looked up.
+        """
+        if self._hears_far and heard == self.heard:
+            if len(self._fresh) >= REMEMBERED:
+                self._fresh.clear()
+            self._fresh.add(run)
 
     async def close(self) -> None:
         """Stop listening; whoever still waits is cancelled."""
@@ -78,7 +91,7 @@ class Hub:
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._closings.setdefault(run, []).append(future)
         self._start_polling()
-        if not epoch:
+        if not epoch and run not in self._fresh:
             self._look.set()
         try:
             return await future
@@ -112,11 +125,14 @@ class Hub:
             if notice.what == "events" and not self._changes:
                 continue  # what is remembered of a run that was reopened went with its `moved`
             if not notice.run:
+                self.heard += 1
+                self._fresh.clear()
                 self._look.set()
                 self._closed.clear()  # another process may have reopened any of them
                 for run in tuple(self._changes):
                     self._wake(run)
             elif notice.ns == self._ns:
+                self._fresh.discard(notice.run)
                 if notice.event is not None:
                     self._settle(notice.run, notice.event)
                 else:

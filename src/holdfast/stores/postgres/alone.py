@@ -77,17 +77,15 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     return Outcome(True, changed)
 
 
-async def reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
-    """Take the runs of a worker that is gone."""
-    worker = write.worker
-    gone = await ask(SQL.delete_dead_worker, worker=worker, known_dead=write.known_dead, now=now)
-    if not gone:
-        [[lives]] = await ask(SQL.is_worker, worker=worker)
-        if lives:
-            return Outcome(False)
-    reason = f"worker {worker} is gone"
-    freed = await ask(SQL.release_runs_of, worker=worker, now=now, reason=reason)
-    return Outcome(True, total=len(freed))
+async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
+    [[is_gone, freed]] = await ask(SQL.reap_worker, **reaping(write, now))
+    return Outcome(is_gone, total=freed)
+
+
+def reaping(reap: Reap, now: int | None) -> dict[str, Any]:
+    """Return what the statement is given that takes the runs of a worker."""
+    reason = f"worker {reap.worker} is gone"
+    return {"worker": reap.worker, "known_dead": reap.known_dead, "now": now, "reason": reason}
 
 
 async def _retire(ask: Ask, write: Retire, now: int | None) -> Outcome:
@@ -115,7 +113,7 @@ async def _define(ask: Ask, write: Define, now: int | None) -> Outcome:
 _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]]] = {
     Import: _import,
     Move: _move,
-    Reap: reap,
+    Reap: _reap,
     Retire: _retire,
     Prune: _prune,
     Define: _define,

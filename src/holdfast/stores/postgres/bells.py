@@ -2,9 +2,10 @@
 
 NOTIFY takes one lock for the whole database when its transaction commits, so it is never part of a
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
-rung, else a moment later for everything that came meanwhile. A notice says only *look*. Whoever
-does not hear it, because it was lost or because a pooler eats it, looks all the same at the next
-poll.
+rung, else a moment later for everything that came meanwhile. That a run only goes on is told a
+while later: else a quick run would ring for every few of its steps. A notice says
+only *look*. Whoever does not hear it, because it was lost or because a pooler eats it, looks all
+the same at the next poll.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,12 +32,17 @@ LISTENER = "holdfast worker "
 """What the session of a listening worker is called, with its id: so one sees who is there."""
 MOMENT = 0.004
 """Seconds between two rings of one process."""
+WHILE = 0.04
+"""Seconds until others are told that a run goes on: nobody waits for that but who watches it."""
+SOON = 0.05
+"""Seconds after which a worker begins to listen."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""
 PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
+FOR_WORKERS = ("ready", "mail", "moved")
 
 
 class Ringer:
@@ -44,32 +51,65 @@ class Ringer:
     def __init__(self, line: Line, me: str) -> None:
         self._line, self._me = line, me
         self._for: set[str] = set()
+        self._rang = self._due = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._ringing: asyncio.Task[None] | None = None
 
     def ring(self, told: list[Notice]) -> None:
-        """Have others look soon."""
-        for_workers = any(notice.what in ("ready", "mail", "moved") for notice in told)
+        """Have others look: at once, or a while later if a run only goes on."""
+        is_urgent = for_workers = False
+        for notice in told:
+            if notice.what != "events":
+                is_urgent = True
+                for_workers = for_workers or notice.what in FOR_WORKERS
+        is_first = not self._for
         self._for.add(EVERYBODY if for_workers else WAITERS)
-        if self._ringing is None:
-            self._ringing = asyncio.create_task(self._ring(), name="holdfast bells")
+        if is_urgent:
+            due = self._rang + MOMENT
+        elif is_first:
+            due = asyncio.get_running_loop().time() + WHILE
+        else:
+            return
+        if is_first or due < self._due:
+            self._due = due
+            if self._ringing is None:
+                self._aim()
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
-        if self._ringing is not None:
-            await asyncio.gather(self._ringing, return_exceptions=True)
+        while self._for or self._ringing is not None:
+            self._due = -math.inf
+            if self._ringing is None:
+                self._aim()
+            await asyncio.gather(*filter(None, [self._ringing]), return_exceptions=True)
+
+    def _aim(self) -> None:
+        """Ring when it is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        if self._due <= loop.time():
+            self._begin()
+        else:
+            self._timer = loop.call_at(self._due, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._ringing = asyncio.create_task(self._ring(), name="holdfast bells")
 
     async def _ring(self) -> None:
+        kind = EVERYBODY if EVERYBODY in self._for else WAITERS
+        self._for.clear()
+        self._rang = asyncio.get_running_loop().time()
         try:
-            while self._for:
-                kind = EVERYBODY if EVERYBODY in self._for else WAITERS
-                self._for.clear()
-                try:
-                    await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
-                except (StoreError, *FAILED) as error:
-                    log.debug("nobody could be told: %s", error)  # they poll
-                await asyncio.sleep(MOMENT)
+            await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
+        except (StoreError, *FAILED) as error:
+            log.debug("nobody could be told: %s", error)  # they poll
         finally:
             self._ringing = None
+        if self._for:
+            self._aim()
 
 
 class Listener:
@@ -79,38 +119,56 @@ class Listener:
     after each reconnect: what was rung before is lost.
     """
 
-    def __init__(self, target: Target, me: str, hear: Callable[[bool], None]) -> None:
+    def __init__(
+        self, target: Target, me: str, hear: Callable[[bool], None], worker: str = ""
+    ) -> None:
         self._target, self._me, self._hear = target, me, hear
-        self.worker = ""
+        self.worker = worker
         """Whose ears these are, if a worker's."""
         self.statements = 0
         """How many round trips were made."""
         self._cut = asyncio.Event()
+        self._is_connecting = self._is_over = False
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
 
     async def close(self) -> None:
         """Hear no more."""
-        self._task.cancel()
+        self._is_over = True
+        # The driver leaves something behind if it is stopped while it connects.
+        if not self._is_connecting:
+            self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _listen_for_life(self) -> None:
         delay = BACK_OFF[0]
-        while not self._target.is_pooled:
+        if self.worker:
+            # It looks at the queue by itself first, and needs the server and the interpreter more.
+            await asyncio.sleep(SOON)
+        while not (self._target.is_pooled or self._is_over):
             with contextlib.suppress(StoreError, *FAILED), asking():
-                name = LISTENER + self.worker if self.worker else "holdfast listener"
-                connection = await self._target.connect({"application_name": name})
+                connection = await self._connected()
                 try:
                     await self._listen(connection)
                     delay = BACK_OFF[0]
                 finally:
                     connection.terminate()
+            if self._is_over:
+                return
             await asyncio.sleep(delay)
             delay = min(delay * 2, BACK_OFF[1])
+
+    async def _connected(self) -> Connection:
+        name = LISTENER + self.worker if self.worker else "holdfast listener"
+        self._is_connecting = True
+        try:
+            return await self._target.connect({"application_name": name})
+        finally:
+            self._is_connecting = False
 
     async def _listen(self, connection: Connection) -> None:
         self._cut.clear()
         connection.add_termination_listener(lambda _: self._cut.set())
-        if self._target.is_pooled:
+        if self._target.is_pooled or self._is_over:
             return
         self.statements += 1
         async with asyncio.timeout(CONNECT_SECONDS):

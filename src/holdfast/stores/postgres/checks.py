@@ -11,21 +11,47 @@ import asyncpg
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import caused, code_of, told
-from holdfast.stores.postgres.statements import migrations, queries
-from holdfast.stores.postgres.target import Target
+from holdfast.stores.postgres.statements import fragments, migrations, queries, statement
+from holdfast.stores.postgres.target import Row, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
+AT_HOME = statement(",\n".join((fragments()["server"], fragments()["server_at_home"])))
+HOMELESS = (
+    asyncpg.UndefinedTableError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.UndefinedFunctionError,
+)
+"""What a server says that has no schema of ours, or only the beginning of one."""
 
 OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
 NOT_ALLOWED = "42501"
 
 
+async def greet(line: Line, target: Target) -> int | None:
+    """Check all that `check` and `migrate` do, in one statement, and return the server's time.
+
+    None if there is more to do than to ask: the schema is missing, or of an earlier release. That
+    it is missing stands once in the server's log, as an error; to ask first would cost every start.
+    """
+    try:
+        [row] = await line.fetch(AT_HOME)
+    except HOMELESS:
+        return None
+    *server, present, now = row
+    _judge(server, target)
+    return now if present is not None and _known(present) == len(migrations()) else None
+
+
 async def check(line: Line, target: Target) -> None:
     """Refuse a server that would lose what it acknowledged, and one we do not know."""
     [row] = await line.fetch(SQL.server)
-    version, recovers, encoding, fsync, commit, pages, idle, _ = row
+    _judge(row, target)
+
+
+def _judge(server: Row, target: Target) -> None:
+    version, recovers, encoding, fsync, commit, pages, idle, _ = server
     if version < OLDEST:
         raise StoreSettings(
             f"PostgreSQL {version} is too old; {OLDEST} or newer is needed. Upgrade the server."
@@ -107,7 +133,11 @@ async def _version(line: Line) -> int:
     [row] = await line.fetch(SQL.server)
     if not row["is_known"]:
         return 0
-    present = int((await line.fetch(SQL.schema_version))[0][0])
+    return _known((await line.fetch(SQL.schema_version))[0][0])
+
+
+def _known(present: int) -> int:
+    """Return the schema's version, if it is none of a later release. Raises `StoreVersion`."""
     known = len(migrations())
     if present > known:
         raise StoreVersion(

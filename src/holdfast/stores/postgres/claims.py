@@ -1,4 +1,4 @@
-"""Claiming: look first, take with SKIP LOCKED, one round trip each."""
+"""Claiming: look, take with SKIP LOCKED, one round trip each."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
 
 
 def seen(row: Row, taken: Claimed) -> Claimed:
-    """Add what a look saw to what was taken."""
+    """Add what a look saw, before or after it, to what was taken."""
     _, _, next_wake_at, held, mail, expired, unregistered, living, unserved = row
     return taken._replace(
-        mail=tuple(mail or ()),
-        held=frozenset(held or ()),
+        mail=tuple(sorted({*(mail or ()), *(run.id for run in taken.runs if run.has_mail)})),
+        held=frozenset(held or ()).union(run.id for run in taken.runs),
         dead=(*((worker, False) for worker in expired or ()), *_ended(living or ())),
         unregistered=tuple(sorted(unregistered or ())),
         unserved=tuple(sorted(unserved or ())),

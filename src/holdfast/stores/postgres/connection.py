@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.stores.postgres.failures import asking, is_lost
+from holdfast.stores.postgres.failures import asking, expected, is_lost
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.postgres.target import Connection, Level, Row, Target, inside
 
@@ -32,6 +32,16 @@ class Line:
         self.statements = 0
         """How many round trips this line has made."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether a statement could be sent now, or after the one on its way."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether a statement could be sent now."""
+        return self.is_connected and not self._turn.locked()
+
     async def fetch(self, asked: Statement, **values: object) -> list[Row]:
         """Return the rows of one statement, which is a transaction of its own.
 
@@ -42,8 +52,24 @@ class Line:
 
     async def run(self, asked: Statement, bound: Sequence[object]) -> list[Row]:
         """As `fetch`, with the values in the order of their places."""
-        async with self._held() as connection:
-            return await self._answer(connection, asked, bound)
+        # As with `_held`, written out: this is every step's way, and a context costs as much as
+        # the rest of it.
+        async with self._turn:
+            connection = self._connection
+            if connection is None or connection.is_closed():
+                connection = self._connection = await self._target.connect(self._settings)
+            self.statements += 1
+            try:
+                if self._target.forgets:
+                    return await self._together(connection, asked, bound)
+                rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
+            except BaseException as error:
+                meant = expected(error)
+                self._look_at(connection, meant)
+                if meant is error:
+                    raise
+                raise meant from error
+        return rows  # type: ignore[no-any-return]
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, reads: bool = False) -> AsyncGenerator[Ask]:
@@ -77,21 +103,15 @@ class Line:
             try:
                 yield connection
             except BaseException as error:
-                # Also when our task was cancelled in the middle: what comes back is not for us.
-                if is_lost(error) or not isinstance(error, Exception):
-                    self._connection = None
-                    connection.terminate()
+                self._look_at(connection, error)
                 raise
 
-    async def _answer(
-        self, connection: Connection, asked: Statement, bound: Sequence[object]
-    ) -> list[Row]:
-        self.statements += 1
-        with asking():
-            if self._target.forgets:
-                return await self._together(connection, asked, bound)
-            rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
-        return rows  # type: ignore[no-any-return]
+    def _look_at(self, connection: Connection, error: BaseException) -> None:
+        """Hang up if the connection is of no more use."""
+        # Also when our task was cancelled in the middle: what comes back is not for us.
+        if is_lost(error) or not isinstance(error, Exception):
+            self._connection = None
+            connection.terminate()
 
     async def _together(
         self, connection: Connection, asked: Statement, bound: Sequence[object]

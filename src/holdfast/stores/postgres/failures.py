@@ -52,7 +52,14 @@ def asking() -> Generator[None]:
     except (StoreError, *FAILED):
         raise
     except Exception as error:
-        raise asyncpg.InternalClientError(f"{type(error).__name__}: {told(error)}") from error
+        raise expected(error) from error
+
+
+def expected(error: BaseException) -> BaseException:
+    """Return the error, or what it means if the driver is not expected to raise it."""
+    if isinstance(error, FAILED) or not isinstance(error, Exception):
+        return error
+    return asyncpg.InternalClientError(f"{type(error).__name__}: {told(error)}")
 
 
 def is_lost(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import partial
+from json import loads
 from typing import Any
 
 from holdfast.model.annotations import LogFilter, LogLine, Progress
@@ -23,8 +24,9 @@ _new_tuple: Any = tuple[Any, ...].__new__
 _new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 EVENT = slice(1, 13)
-RUN = slice(13, 35)
-THE_RUN, AN_EVENT, A_MESSAGE, A_HEARTBEAT = range(4)
+AN_EVENT, A_MESSAGE, A_HEARTBEAT = 1, 2, 3
+HEX = len("\\x")
+"""What JSON has before the digits of bytes."""
 
 
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
@@ -36,23 +38,31 @@ def loaded_of(rows: Sequence[Row]) -> Loaded | None:
     """Return the run that the rows of one `load` hold."""
     if not rows:
         return None
-    found = Run._make(rows[0][RUN])
-    if len(rows) == 1:
+    told, *others = rows
+    found = _run(told[1])
+    if not others:
         return Loaded(found, (), (), ())
-    parts: list[list[Row]] = [[], [], [], []]
-    for row in rows:
-        parts[row[0]].append(row)
+    # They come in the order of their parts: most often all are events.
+    last = others[-1][0]
+    rest = [] if last == AN_EVENT else [row for row in others if row[0] != AN_EVENT]
+    events = others[: len(others) - len(rest)]
     return Loaded(
         found,
-        tuple([_new_event(row[EVENT]) for row in parts[AN_EVENT]]),
-        tuple(map(_message, parts[A_MESSAGE])),
-        tuple(map(_heartbeat, parts[A_HEARTBEAT])),
+        tuple([_new_event(row[EVENT]) for row in events]),
+        tuple(_message(row) for row in rest if row[0] == A_MESSAGE),
+        tuple(_heartbeat(row) for row in rest if row[0] == A_HEARTBEAT),
     )
 
 
+def _run(told: str) -> Run:
+    row = loads(told)
+    row["input_digest"] = bytes.fromhex(row["input_digest"][HEX:])
+    return Run(**row)
+
+
 def _message(row: Row) -> Message:
-    _, kind, at, id, payload, n = row[:6]
-    return Message(id, kind, row[RUN.start], payload, at, n)
+    _, kind, at, id, payload, n, name = row[:7]
+    return Message(id, kind, name.decode(), payload, at, n)
 
 
 def _heartbeat(row: Row) -> Progress:

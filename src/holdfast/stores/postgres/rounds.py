@@ -328,33 +328,3 @@ def _quick_statement_of(parts: frozenset[str]) -> Statement:
 
 
 QUICK_ORDER = ("turn", "create", "event", "tag", "define")
-
-
-class Turn:
-    """One turn with one event: the same as a round of it, without arrays."""
-
-    def __init__(self, write: Advance) -> None:
-        self._write = write
-
-    @classmethod
-    def of(cls, batch: Sequence[Write]) -> Turn | None:
-        """Return the one write of a batch, if it is such a turn."""
-        write = batch[0]
-        if len(batch) != 1 or type(write) is not Advance or len(write.events) != 1:
-            return None
-        return cls(write) if not write.supersedes and write.annotations is None else None
-
-    def question(self, now: int | None) -> tuple[Statement, list[object]]:
-        """Return the statement and what is bound in its places."""
-        write, held = self._write, self._write.status == "running"
-        values: dict[str, object] = write.events[0]._asdict()
-        values |= {
-            "ns": write.ns, "run": write.run, "held_epoch": write.epoch, "known_seq": write.seq,
-            "status": write.status, "reason": "" if held else kept(write.reason),
-            "owner": write.owner, "wake_at": None if held else write.wake_at,
-            "inbox_read": write.inbox_read, "inbox_seq": write.inbox_seq,
-            "takes_cancel": write.takes_cancel, "progresses": write.progresses,
-            "updated_at": write.at, "not_before": write.not_before, "now": now,
-            "closed_at": write.at if write.status in CLOSED else None,
-        }  # fmt: skip
-        return SQL.advance_run, SQL.advance_run.bound(values)

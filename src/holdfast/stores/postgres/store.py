@@ -17,10 +17,10 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Reap, Write
 from holdfast.ports.store import Hear
 from holdfast.stores.postgres import checks, claims, reader
-from holdfast.stores.postgres.alone import reap
+from holdfast.stores.postgres.alone import reaping
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.clock import DatabaseClock
 from holdfast.stores.postgres.connection import Line
@@ -53,7 +53,8 @@ class PostgresStore(Inspection):
         self._workers: list[Hear] = []
         self._near: list[Hear] = []
         self._listener: Listener | None = None
-        self._dialling: list[asyncio.Task[None]] = []
+        self._dialling: set[asyncio.Task[None]] = set()
+        self._has_looked = False
         self._me = uuid4().hex
 
     async def open(self) -> None:
@@ -68,30 +69,52 @@ class PostgresStore(Inspection):
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)
-        # To connect takes longer than all that is asked then: several lines at a time.
-        dialled = asyncio.create_task(self._claims.dial())
         try:
             with reading():
-                await checks.check(self._writes, target)
-                await checks.migrate(self._writes)
-                await dialled
-                await self._ask_the_time()
+                # To connect takes longer than all that is asked then: two lines at a time. A
+                # worker's first question goes on the one that is not waited for twice.
+                self._dial(self._writes)
+                await self._claims.dial()
+                await self._greet(self._claims)
         except BaseException:
-            dialled.cancel()
-            await asyncio.gather(dialled, return_exceptions=True)
-            await self._writes.close()
-            await self._claims.close()
+            await self._hang_up()
             raise
+
+    async def _greet(self, line: Line) -> None:
+        """See that the database can be used, and ask what time it is."""
+        sent = self._database.ticked()
+        now = await checks.greet(line, self._target)
+        if now is None:
+            await checks.check(line, self._target)
+            await checks.migrate(line)
+            sent = self._database.ticked()
+            [[now]] = await line.fetch(SQL.clock)
+        self._database.learn(now, sent)
 
     async def close(self) -> None:
         """Finish the writes under way and hang up every line."""
         self._hearers.clear()
         if self._listener is not None:
             await self._listener.close()
-        await asyncio.gather(*self._dialling, return_exceptions=True)
         await self._writer.close()
         await self._ringer.close()
         await self._heartbeat.close()
+        await self._hang_up()
+
+    def _dial(self, line: Line) -> None:
+        """Connect a line that will be needed soon. Should this fail, its first use tells."""
+        dialling = asyncio.create_task(line.dial())
+        self._dialling.add(dialling)
+        dialling.add_done_callback(self._dialled)
+
+    def _dialled(self, dialling: asyncio.Task[None]) -> None:
+        self._dialling.discard(dialling)
+        if not dialling.cancelled():
+            dialling.exception()  # whoever uses the line will meet it again
+
+    async def _hang_up(self) -> None:
+        # To the end: the driver leaves something behind if it is stopped while it connects.
+        await asyncio.gather(*self._dialling, return_exceptions=True)
         for line in self._lines:
             await line.close()
 
@@ -119,11 +142,6 @@ class PostgresStore(Inspection):
         """Return the time a statement is to use, or None for the database's own."""
         return None if self._given is None else self.now()
 
-    async def _ask_the_time(self) -> None:
-        sent = self._database.ticked()
-        [[told]] = await self._writes.fetch(SQL.clock)
-        self._database.learn(told, sent)
-
     def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
         """Carry out the batch with whatever else is ready, in one transaction."""
         if asyncio.get_running_loop() is self._home:
@@ -132,40 +150,52 @@ class PostgresStore(Inspection):
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
-        now = self.test_time()
-        if not (claim.eager or claim.reaps):
+        now, row = self.test_time(), None
+        # Also when it is the first time: only a look shows what the dead have left.
+        if not (claim.reaps or (claim.eager and self._has_looked)):
             row = await self._look(claim, now)
             if not row["claimable"] or claim.limit <= 0:
                 return claims.seen(row, Claimed())
         found = Claimed()
         with _writing():
-            reaped = await self._reap(claim, now) if claim.reaps else ()
+            reaped = [await self._reap(each, now) for each in claim.reaps]
             if claim.limit > 0:
                 rows = await self._claims.fetch(claims.TAKE, **claims.taking(claim, now))
                 found = claims.taken(rows)
-        row = await self._look(claim, now)
-        # What we do not take may be for others: in a queue of theirs.
-        if reaped and (row["claimable"] or claim.queues is not None):
+        # What we did not take of it may be for others, or in a queue of theirs.
+        if sum(freed for _, freed in reaped) > sum(run.strikes > 0 for run in found.runs):
             self._tell([Notice(what="ready")])
-        return claims.seen(row, found._replace(reaped=reaped))
+        found = found._replace(reaped=tuple(each for each in reaped if each[1]))
+        if row is None and found.runs:
+            return found  # they begin before anything else is looked at
+        return claims.seen(row or await self._look(claim, now), found)
 
     async def _look(self, claim: Claim, now: int | None) -> Any:
         sent = self._database.ticked()
         with reading():
             [row] = await self._claims.fetch(claims.LOOK, **claims.looking(claim, now))
+        self._has_looked = True
         if now is None:
             self._database.learn(row["now"], sent)
         return row
 
-    async def _reap(self, claim: Claim, now: int | None) -> tuple[tuple[str, int], ...]:
-        async with self._claims.transaction() as ask:
-            counts = [(each.worker, (await reap(ask, each, now)).total) for each in claim.reaps]
-        return tuple((worker, count) for worker, count in counts if count)
+    async def _reap(self, reap: Reap, now: int | None) -> tuple[str, int]:
+        """Take the runs of a worker that is gone; return how many."""
+        [[_, freed]] = await self._claims.fetch(SQL.reap_worker, **reaping(reap, now))
+        return reap.worker, freed
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
         with reading():
-            return await reader.load(self._reads, ns, run, after)
+            return await reader.load(self._reading_line(), ns, run, after)
+
+    def _reading_line(self) -> Line:
+        """Return the line for reads, or another that is ready before it."""
+        if self._reads.is_connected or not self._claims.is_idle:
+            return self._reads
+        if self._workers:  # a claim must not wait behind the next one
+            self._dial(self._reads)
+        return self._claims
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
@@ -195,13 +225,10 @@ class PostgresStore(Inspection):
         self._hearers.append(hear)
         if worker:
             self._workers.append(hear)
-            # It will read a history soon. Should this fail, the read tries again and tells.
-            self._dialling.append(asyncio.create_task(self._reads.dial()))
-            self._dialling[-1].add_done_callback(_looked_at)
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:
-            self._listener = Listener(self._target, self._me, self._rung)
+            self._listener = Listener(self._target, self._me, self._rung, worker)
         if worker and self._listener is not None:
             self._listener.worker = worker
 
@@ -236,9 +263,3 @@ def _writing() -> Generator[None]:
             told = f"Nothing was written, another writer was there: {meant}. Try again."
             meant = StoreUnavailable(told)
         raise meant from error
-
-
-def _looked_at(dialled: asyncio.Task[None]) -> None:
-    """Take note of an error that whoever uses the line will meet again."""
-    if not dialled.cancelled():
-        dialled.exception()

@@ -27,6 +27,7 @@ from asyncpg.connect_utils import SessionAttribute
 from holdfast.errors import StoreError, StoreSettings, StoreUnavailable
 from holdfast.stores.postgres.failures import FAILED, LOST, asking, code_of, is_lost, told
 from holdfast.stores.postgres.statements import Statement, queries
+from holdfast.stores.postgres.types import teach
 
 SQL = queries()
 Connection = asyncpg.Connection
@@ -114,13 +115,6 @@ class Target:
                 self.is_pooled = True
                 return await self._reach(server, {})
             raise _refused(server, error) from error
-        except StoreError:
-            raise
-        except ValueError as error:  # of a URL that cannot be read
-            raise StoreSettings(
-                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
-                f"postgresql://user@host:5432/database."
-            ) from None
         except LOST as error:
             raise StoreUnavailable(
                 f"Cannot reach PostgreSQL at {place_of(server)}: {told(error)}. Try again."
@@ -153,15 +147,24 @@ class Target:
     async def _dial(self, server: str, settings: Mapping[str, str]) -> Connection:
         # What a pooler tells of the server may have been so a while ago: then we ask ourselves.
         is_plain = self._is_learned and not self.is_pooled
-        return await asyncpg.connect(
-            server,
-            timeout=CONNECT_SECONDS,
-            server_settings={} if self.is_pooled else {**SETTINGS, **settings},
-            statement_cache_size=0 if self.forgets else PREPARED,
-            max_cached_statement_lifetime=0,
-            max_cacheable_statement_size=0,
-            target_session_attrs=SessionAttribute.read_write if is_plain else SessionAttribute.any,
-        )
+        wanted = SessionAttribute.read_write if is_plain else SessionAttribute.any
+        try:
+            connection = await asyncpg.connect(
+                server,
+                timeout=CONNECT_SECONDS,
+                server_settings={} if self.is_pooled else {**SETTINGS, **settings},
+                statement_cache_size=0 if self.forgets else PREPARED,
+                max_cached_statement_lifetime=0,
+                max_cacheable_statement_size=0,
+                target_session_attrs=wanted,
+            )
+        except ValueError as error:  # of a URL that cannot be read
+            raise StoreSettings(
+                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
+                f"postgresql://user@host:5432/database."
+            ) from None
+        teach(connection)
+        return connection
 
     async def _learn(self, connection: Connection) -> Row:
         """Find out who answers. A pooler's number of a session is not the server's."""

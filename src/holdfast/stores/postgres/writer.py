@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import random
-from typing import NamedTuple
 
 import asyncpg
 
@@ -24,7 +23,8 @@ from holdfast.stores.notices import notices_of
 from holdfast.stores.postgres.alone import write_alone
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import BadWrite, Conflict, of_a_write, unknown
-from holdfast.stores.postgres.rounds import MANY, Round, Turn
+from holdfast.stores.postgres.lone import lone_of
+from holdfast.stores.postgres.rounds import MANY, Round
 from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
@@ -51,11 +51,21 @@ class Job(Reply[list[Outcome]]):
         self.batch = batch
 
 
-class Group(NamedTuple):
-    """Jobs that are carried out together: by one round, or (None) one job in a transaction."""
+class Group:
+    """Jobs that are carried out together."""
 
-    jobs: list[Job]
-    round: Round | None
+    __slots__ = ("_round", "jobs")
+
+    def __init__(self, jobs: list[Job], round: Round | None = None) -> None:
+        self.jobs, self._round = jobs, round
+
+    def round(self) -> Round | None:
+        """Return the round of these jobs; None if it is one that fits into none."""
+        if self._round is None:
+            # Made only now: most lone jobs are written without.
+            alone = Round()
+            self._round = alone if alone.takes(self.jobs[0].batch) else None
+        return self._round
 
 
 class Writer:
@@ -99,13 +109,17 @@ class Writer:
 
     def _next(self, most: int) -> Group:
         """Take the batches from the head of the queue that fit into one round."""
+        if len(self._waiting) == 1:
+            return Group([self._waiting.popleft()])
         waiting, jobs, round_ = self._waiting, list[Job](), Round()
         while waiting and len(jobs) < most and round_.takes(waiting[0].batch):
             jobs.append(waiting.popleft())
-        return Group(jobs, round_) if jobs else Group([waiting.popleft()], None)
+        return Group(jobs, round_) if jobs else Group([waiting.popleft()])
 
     async def _write(self, group: Group) -> None:
         """Carry the group out, or one by one if that fails; everybody hears of their own."""
+        if len(group.jobs) == 1 and await self._write_lone(group.jobs[0]):
+            return
         try:
             outcomes = await self._patiently(group)
         except Exception as error:
@@ -113,14 +127,39 @@ class Writer:
                 _fail(group.jobs, error)
                 return
             for job in group.jobs:
-                alone = Round()
-                alone.takes(job.batch)
-                await self._write(Group([job], alone))
+                await self._write(Group([job]))
         except BaseException as error:
             _fail(group.jobs, unknown(error))
             raise
         else:
             self._done(group, await self._filled(group, outcomes))
+
+    async def _write_lone(self, job: Job) -> bool:
+        """Write what is written most often, in the quickest way; tell whether that is all of it.
+
+        It is not if the write is of another kind, or refused: this way does not tell why.
+        """
+        lone = lone_of(job.batch)
+        if lone is None:
+            return False
+        try:
+            rows = await self._line.run(*lone.question(self._clock()))
+        except Exception as error:
+            meant = error if isinstance(error, StoreError) else of_a_write(error)
+            if isinstance(meant, Conflict):
+                return False
+            _fail([job], meant)
+            return True
+        except BaseException as error:
+            _fail([job], unknown(error))
+            raise
+        if not rows:
+            return False
+        self.commits += 1
+        outcome = lone.outcome(rows[0])
+        self._tell([lone.notice])
+        job.settle([outcome])
+        return True
 
     async def _patiently(self, group: Group) -> list[Outcome]:
         """Try again when other writers come in the way."""
@@ -149,16 +188,11 @@ class Writer:
         return outcomes
 
     async def _attempt(self, group: Group) -> list[Outcome]:
-        round_, now = group.round, self._clock()
+        round_, now = group.round(), self._clock()
         if round_ is None:
             async with self._line.transaction() as ask:
                 return await write_alone(ask, group.jobs[0].batch, now)
-        if len(group.jobs) == 1 and (turn := Turn.of(group.jobs[0].batch)) is not None:
-            if rows := await self._line.run(*turn.question(now)):
-                inbox_seq, cancel, _ = rows[0]
-                return [Outcome(True, None, inbox_seq, cancel)]
-            # Refused, without a word why: once more, in the way that tells.
-        elif round_.is_quick and len(round_.writes) > 1:
+        if round_.is_quick and len(round_.writes) > 1:
             try:
                 return round_.outcomes(await self._line.run(*round_.question(now, quick=True)))
             except (asyncpg.InvalidTextRepresentationError, asyncpg.UniqueViolationError) as error:

@@ -19,29 +19,26 @@ VALUES (
 
 -- name: load
 -- The run, its living events, its unread messages and the heartbeats of its open steps: one
--- statement, so that all of it is of one moment. Each row has what its `part` needs.
+-- statement, so that all of it is of one moment. All have the columns of an event, which are by far
+-- the most; the run is told as JSON, or each of them would carry as many empty columns more.
 WITH r AS MATERIALIZED (SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run)
 SELECT 0 AS part,
-    NULL::text AS kind, NULL::int8 AS at, NULL::text AS key, NULL::bytea AS payload,
-    NULL::int8 AS asked_seq, NULL::bytea AS digest, NULL::int8 AS took, NULL::int8 AS event_seq,
-    NULL::int8 AS event_epoch, NULL::int8 AS event_generation, NULL::int8 AS codec,
-    NULL::int8 AS superseded_by,
-    r.*
+    to_json(r)::text AS kind, NULL::int8 AS at, NULL::text AS key, NULL::bytea AS payload,
+    NULL::int8 AS asked_seq, NULL::bytea AS digest, NULL::int8 AS took, NULL::int8 AS seq,
+    NULL::int8 AS epoch, NULL::int8 AS generation, NULL::int8 AS codec,
+    NULL::int8 AS superseded_by
 FROM r
 UNION ALL
 SELECT 1, e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq, e.epoch,
-    e.generation, e.codec, e.superseded_by,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    e.generation, e.codec, e.superseded_by
 FROM (
     SELECT * FROM holdfast.events
     WHERE ns = :ns AND run = :run AND seq > :after AND superseded_by IS NULL
     ORDER BY seq
 ) e
 UNION ALL
-SELECT 2, i.kind, i.at, i.id, i.payload, i.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    i.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT 2, i.kind, i.at, i.id, i.payload, i.n, convert_to(i.name, 'UTF8'), NULL, NULL, NULL, NULL,
+    NULL, NULL
 FROM (
     SELECT inbox.* FROM holdfast.inbox, r
     WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.n > r.inbox_read
@@ -49,9 +46,7 @@ FROM (
 ) i
 UNION ALL
 SELECT 3, NULL, p.at, p.key, p.details, p.attempt, NULL, NULL, NULL, p.epoch, p.generation,
-    NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL
 FROM (
     SELECT progress.* FROM holdfast.progress, r
     WHERE progress.ns = :ns AND progress.run = :run AND r.closed_at IS NULL

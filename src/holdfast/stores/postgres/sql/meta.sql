@@ -28,6 +28,11 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
         WHERE n.nspname = 'holdfast' AND c.relname = 'meta'
     ) AS is_known
 
+-- name: server_at_home
+-- What is asked in the same breath, where the schema is there: its version, and the time.
+(SELECT value FROM holdfast.meta WHERE key = 'schema') AS present,
+    holdfast.clock(NULL) AS now
+
 -- name: link
 -- Who answers, and under which names it knows what was prepared.
 SELECT pg_backend_pid() AS pid,

@@ -443,3 +443,54 @@ SELECT n, 0::int8, 0::int8, 0::int8 FROM unnest(:create_n::int4[]) AS c (n)
 SELECT s.n, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8, 0::int8
 FROM unnest(:renew_n::int4[], :renew_worker::text[]) AS s (n, worker)
 JOIN renewed w ON w.id = s.worker
+
+-- name: lone_turn
+-- One turn that comes alone (`lone.py`): without arrays, or with arrays of its events only. What
+-- refuses it changes nothing and returns no row.
+WITH moved AS (
+    UPDATE holdfast.runs r
+    SET seq = r.seq + :count::int8,
+        status = :status,
+        reason = :reason,
+        owner = :owner,
+        wake_at = :wake_at,
+        inbox_read = coalesce(:inbox_read::int8, r.inbox_read),
+        cancel = CASE WHEN :takes_cancel::bool THEN 2 ELSE r.cancel END,
+        strikes = CASE WHEN :progresses::bool THEN 0 ELSE r.strikes END,
+        updated_at = :updated_at,
+        closed_at = :closed_at
+    WHERE r.ns = :ns AND r.id = :run
+        AND r.epoch = :held_epoch AND r.seq = :known_seq AND r.status = 'running'
+        AND (r.cancel <> 1 OR :takes_cancel::bool)
+        AND (:inbox_seq::int8 IS NULL OR r.inbox_seq = :inbox_seq::int8)
+        AND :not_before::int8 <= holdfast.clock(:now::int8)
+    RETURNING r.inbox_seq, r.cancel
+)
+
+-- name: lone_event
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT :ns, :run, :seq::int8, :generation::int8, :epoch::int8, :kind, :key, :asked_seq::int8,
+        :at::int8, :took::int8, :digest::bytea, :codec::int8, :payload::bytea
+    FROM moved
+)
+
+-- name: lone_events
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT :ns, :run, e.seq, e.generation, e.epoch, e.kind, e.key, e.asked_seq, e.at, e.took,
+        e.digest, e.codec, e.payload
+    FROM moved
+    CROSS JOIN unnest(
+        :kind::text[], :at::int8[], :key::text[], :payload::bytea[], :asked_seq::int8[],
+        :digest::bytea[], :took::int8[], :seq::int8[], :epoch::int8[], :generation::int8[],
+        :codec::int8[]
+    ) AS e (kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec)
+)
+
+-- name: lone_answer
+SELECT inbox_seq, cancel FROM moved

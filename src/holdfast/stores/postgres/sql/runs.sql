@@ -1,40 +1,35 @@
 -- name: run
 SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run
 
--- name: lock_run
--- Before a statement that reads what others may have written under this lock: it begins after it.
-SELECT FROM holdfast.runs WHERE ns = :ns AND id = :run FOR NO KEY UPDATE
-
--- name: advance_run
--- One turn with one event, as most are: what `rounds.sql` does for many, without arrays.
-WITH moved AS (
-    UPDATE holdfast.runs r
-    SET seq = r.seq + 1,
-        status = :status,
-        reason = :reason,
-        owner = :owner,
-        wake_at = :wake_at,
-        inbox_read = coalesce(:inbox_read::int8, r.inbox_read),
-        cancel = CASE WHEN :takes_cancel::bool THEN 2 ELSE r.cancel END,
-        strikes = CASE WHEN :progresses::bool THEN 0 ELSE r.strikes END,
-        updated_at = :updated_at,
-        closed_at = :closed_at
-    WHERE r.ns = :ns AND r.id = :run
-        AND r.epoch = :held_epoch AND r.seq = :known_seq AND r.status = 'running'
-        AND (r.cancel <> 1 OR :takes_cancel::bool)
-        AND (:inbox_seq::int8 IS NULL OR r.inbox_seq = :inbox_seq::int8)
-        AND :not_before::int8 <= holdfast.clock(:now::int8)
-    RETURNING r.inbox_seq, r.cancel
+-- name: create_run
+-- One start, with nothing beside it: what `rounds.sql` does for many, without arrays.
+WITH made AS (
+    INSERT INTO holdfast.runs (
+        ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+        inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+        deadline, queue, priority
+    )
+    VALUES (
+        :ns, :id, :workflow, :version, :status, '', 1, :epoch::int8, 1, :owner, :wake_at, 0, 0, 0, 0,
+        :input_digest, :created_at::int8, :created_at::int8, NULL, :deadline,
+        :queue, :priority
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING 1
 )
 , told AS (
     INSERT INTO holdfast.events (
         ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
     )
-    SELECT :ns, :run, :seq::int8, :generation::int8, :epoch::int8, :kind, :key, :asked_seq::int8,
-        :at::int8, :took::int8, :digest::bytea, :codec::int8, :payload::bytea
-    FROM moved
+    SELECT :ns, :id, 1, 1, :epoch::int8, :kind, :key, :asked_seq::int8, :created_at::int8,
+        :took::int8, :digest::bytea, :codec::int8, :payload::bytea
+    FROM made
 )
-SELECT inbox_seq, cancel, holdfast.clock(:now::int8) AS now FROM moved
+SELECT 1 FROM made
+
+-- name: lock_run
+-- Before a statement that reads what others may have written under this lock: it begins after it.
+SELECT FROM holdfast.runs WHERE ns = :ns AND id = :run FOR NO KEY UPDATE
 
 -- name: import_run
 INSERT INTO holdfast.runs (
@@ -283,17 +278,6 @@ SELECT
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
-
--- name: release_runs_of
-WITH locked AS MATERIALIZED (
-    SELECT ns, id FROM holdfast.runs WHERE owner = :worker ORDER BY ns, id FOR NO KEY UPDATE
-)
-UPDATE holdfast.runs r
-SET status = 'waiting', owner = NULL, wake_at = holdfast.clock(:now::int8),
-    strikes = r.strikes + 1, reason = :reason
-FROM locked l
-WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
-RETURNING 1
 
 -- name: find_runs
 SELECT * FROM holdfast.runs

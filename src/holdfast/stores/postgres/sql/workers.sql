@@ -1,10 +1,30 @@
--- name: is_worker
-SELECT EXISTS (SELECT 1 FROM holdfast.workers WHERE id = :worker)
-
--- name: delete_dead_worker
-DELETE FROM holdfast.workers
-WHERE id = :worker AND (:known_dead::bool OR lease_until <= holdfast.clock(:now::int8))
-RETURNING 1
+-- name: reap_worker
+-- A worker whose lease is over or that is known to be dead, and all that it holds. One that has no
+-- row is gone already. Who renews meanwhile holds the lock on its row: then it is looked at again.
+WITH gone AS (
+    DELETE FROM holdfast.workers
+    WHERE id = :worker AND (:known_dead::bool OR lease_until <= holdfast.clock(:now::int8))
+    RETURNING id
+)
+, verdict AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM gone)
+        OR NOT EXISTS (SELECT 1 FROM holdfast.workers WHERE id = :worker) AS is_gone
+)
+, locked AS MATERIALIZED (
+    SELECT r.ns, r.id FROM holdfast.runs r
+    WHERE r.owner = :worker AND (SELECT is_gone FROM verdict)
+    ORDER BY r.ns, r.id
+    FOR NO KEY UPDATE
+)
+, freed AS (
+    UPDATE holdfast.runs r
+    SET status = 'waiting', owner = NULL, wake_at = holdfast.clock(:now::int8),
+        strikes = r.strikes + 1, reason = :reason
+    FROM locked l
+    WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
+    RETURNING 1
+)
+SELECT is_gone, (SELECT count(*) FROM freed) AS freed FROM verdict
 
 -- name: retire_worker
 DELETE FROM holdfast.workers

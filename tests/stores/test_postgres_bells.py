@@ -1,0 +1,86 @@
+"""When a process rings for others: at once, but never in a storm."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from holdfast.model.writes import Notice
+from holdfast.stores.postgres.bells import MOMENT, WHILE, Ringer
+from holdfast.stores.postgres.connection import Line
+from holdfast.testing.loop import VirtualLoop
+
+GOES_ON = [Notice("default", "r", "events")]
+ENDED = [Notice("default", "r", "closed")]
+READY = [Notice("default", "r", "ready")]
+
+
+class Recorder:
+    """A line on which nothing is sent: it keeps what was rung, and when."""
+
+    def __init__(self) -> None:
+        self.rung: list[tuple[float, str]] = []
+
+    async def fetch(self, asked: object, *, channel: str, payload: str) -> list[Any]:
+        self.rung.append((round(asyncio.get_running_loop().time() - self.began, 4), payload))
+        return []
+
+    def __enter__(self) -> Ringer:
+        self.began = asyncio.get_running_loop().time()
+        return Ringer(cast("Line", self), "me")
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def rung(*told: tuple[float, list[Notice]]) -> list[tuple[float, str]]:
+    """Return when others were rung, after these were told at these times."""
+
+    async def main() -> list[tuple[float, str]]:
+        line = Recorder()
+        with line as ringer:
+            for at, notices in told:
+                await asyncio.sleep(max(0, line.began + at - asyncio.get_running_loop().time()))
+                ringer.ring(notices)
+            await asyncio.sleep(1)
+            await ringer.close()
+        return line.rung
+
+    return on_virtual_time(main())
+
+
+def on_virtual_time(main: Coroutine[Any, Any, list[tuple[float, str]]]) -> list[tuple[float, str]]:
+    return VirtualLoop().run(main)  # type: ignore[abstract]
+
+
+def test_the_first_ring_comes_at_once() -> None:
+    assert rung((0, ENDED)) == [(0, "cme")]
+    assert rung((0, READY)) == [(0, "wme")]
+
+
+def test_what_comes_right_after_a_ring_is_told_a_moment_later_in_one() -> None:
+    told = rung((0, ENDED), (0.001, READY), (0.002, ENDED))
+    assert told == [(0, "cme"), (MOMENT, "wme")]
+
+
+def test_a_run_that_goes_on_rings_once_in_a_while() -> None:
+    steps = [(step / 1000, GOES_ON) for step in range(100)]
+    told = rung(*steps)
+    assert (told[0], len(told)) == ((WHILE, "cme"), 3)
+
+
+def test_an_end_is_told_soon_though_its_steps_were_told_late() -> None:
+    told = rung((0, GOES_ON), (0.001, GOES_ON), (0.010, ENDED), (0.011, GOES_ON))
+    assert told == [(0.010, "cme"), (0.051, "cme")]
+
+
+def test_what_came_last_is_told_before_the_line_is_closed() -> None:
+    async def main() -> list[tuple[float, str]]:
+        line = Recorder()
+        with line as ringer:
+            ringer.ring(ENDED)
+            await asyncio.sleep(0.001)
+            ringer.ring(READY)
+            await ringer.close()
+        return line.rung
+
+    assert on_virtual_time(main()) == [(0, "cme"), (0.001, "wme")]
