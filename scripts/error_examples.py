@@ -110,6 +110,14 @@ ALL = (
     errors.StoreSettings(
         "The folder '/var/lib/shp' does not exist. Create it, or name another file."
     ),
+    errors.CrashtestFailed(
+        workflow="checkout",
+        store="memory",
+        where="the process dies before the commit of step.completed charge#1",
+        problems=("the effects are ['lamp', 'lamp'], and should be ['lamp']",),
+        only="before@14",
+        tried="13 of 42",
+    ),
 )
 
 EXAMPLES: dict[type[errors.HoldfastError], errors.HoldfastError] = {type(e): e for e in ALL}

@@ -94,6 +94,7 @@ def pages() -> dict[str, str]:
         "learn/determinism.md": with_part("learn/determinism.md", "lint rules", lint_rules()),
         "reference/README.md": reference.index(),
         "reference/python.md": reference.python(),
+        "reference/testing.md": reference.testing(),
         "reference/settings.md": reference.settings(),
         "reference/history.md": reference.history(),
         "reference/cli.md": reference.command_line(),

@@ -12,14 +12,16 @@ from typing import Any, get_args
 import click
 
 import holdfast
+import holdfast.testing
 from holdfast.cli.entry import root
 from holdfast.errors import HoldfastError
 from holdfast.model.events import CLASS_OF, EventClass
 from holdfast.model.settings import Settings
 from holdfast.model.status import CLOSED, RUN_MOVES
+from holdfast.testing import virtual
 
 WIDTH = 96
-MADE = frozenset({"Bound", "Client", "RunHandle", "Step", "Workflow"})
+MADE = frozenset({"Bound", "Client", "Driven", "Fake", "RunHandle", "Step", "Workflow"})
 """Classes that users get, and never make."""
 DRAWN = "Drawn from the code by `make docs`. Do not edit.\n"
 
@@ -52,6 +54,7 @@ def index() -> str:
         f"# Reference\n\n{DRAWN}\n"
         "| page | what it lists |\n|---|---|\n"
         "| [Python](python.md) | every public name, with its signature |\n"
+        "| [Testing](testing.md) | what tests of workflows are written with |\n"
         "| [Settings](settings.md) | what `hf.Settings` takes, and the defaults |\n"
         "| [History](history.md) | the statuses of runs and the kinds of events |\n"
         "| [Command line](cli.md) | every command with its options |\n"
@@ -69,6 +72,18 @@ def python() -> str:
         f"# Python\n\n{DRAWN}\nEverything here is `import holdfast as hf`. What is not listed is "
         f"not public.\n\n{''.join(told)}## Errors\n\n{listed}\n"
     )
+
+
+def testing() -> str:
+    """Tell of everything that tests of workflows are written with."""
+    named = {name: getattr(holdfast.testing, name) for name in holdfast.testing.__all__}
+    told = [_name(name, what).replace(f"hf.{name}", name) for name, what in named.items()
+            if not _is_error(what)]  # fmt: skip
+    story = _name("run", virtual.run).replace("hf.run", "virtual.run")
+    return (
+        f"# Testing\n\n{DRAWN}\nEverything here is `from holdfast.testing import ...`. How it is "
+        f"used is in\n[Test your workflows](../howto/test-workflows.md).\n\n{''.join(told)}{story}"
+    ).rstrip() + "\n"
 
 
 def _is_error(what: object) -> bool:
@@ -150,7 +165,14 @@ def _parameters(function: Any) -> str:
 def _split(parameters: str) -> list[str]:
     parsed = ast.parse(f"def f{parameters.partition(' -> ')[0]}: ...").body[0]
     assert isinstance(parsed, ast.FunctionDef)
-    return ast.unparse(parsed.args).split(", ")
+    found, depth = [""], 0
+    for letter in ast.unparse(parsed.args):
+        depth += (letter in "[(") - (letter in ")]")
+        if letter == "," and not depth:  # not within the brackets of a type
+            found.append("")
+        else:
+            found[-1] += letter
+    return [each.strip() for each in found]
 
 
 def _doc(what: Any) -> str:

@@ -10,7 +10,7 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["pytester", "tests.postgres"]
 
 
 @pytest.hookimpl(tryfirst=True)

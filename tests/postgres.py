@@ -15,12 +15,9 @@ import pytest
 
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.postgres import PostgresStore
+from holdfast.testing.crash_database import EMPTIED
 from holdfast.testing.inline import Elsewhere
 from holdfast.testing.postgres import PostgresServer, folder_in_memory
-
-TABLES = ["runs", "events", "inbox", "workers", "progress", "logs", "run_tags", "definitions"]
-EMPTIED = "".join(f"DELETE FROM holdfast.{table}; " for table in TABLES)
-EMPTIED += "DELETE FROM holdfast.meta WHERE key <> 'schema'"
 
 FOLDER = pytest.StashKey[Path]()
 HELD = pytest.StashKey[int]()

@@ -38,12 +38,13 @@ HoldfastError
 ├── Undecodable              HF503  a stored payload cannot be read
 ├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
-└── StoreError               HF601
-    ├── StoreUnavailable     HF602  nothing was written
-    │   └── StoreFull        HF607  ... because there is no room
-    ├── OutcomeUnknown       HF603  the write may or may not have happened
-    ├── StoreVersion         HF604  the database is of another release
-    └── StoreSettings        HF605  the database cannot keep our promises
+├── StoreError               HF601
+│   ├── StoreUnavailable     HF602  nothing was written
+│   │   └── StoreFull        HF607  ... because there is no room
+│   ├── OutcomeUnknown       HF603  the write may or may not have happened
+│   ├── StoreVersion         HF604  the database is of another release
+│   └── StoreSettings        HF605  the database cannot keep our promises
+└── CrashtestFailed          HF701  a run that was crashed on purpose ended otherwise
 
 `MachineClosed` stands outside: it is a BaseException that unwinds the bodies of closed machines.
 """
@@ -608,6 +609,39 @@ class StoreSettings(StoreError):
 
     code = "HF605"
     hint = "Put the file on a local disk, and name it as sqlite:///shop.db."
+
+
+class CrashtestFailed(HoldfastError, AssertionError):
+    """A run that was crashed on purpose did not end as it does undisturbed."""
+
+    code = "HF701"
+    hint = (
+        "A step runs again if its process dies before it is recorded: make what it does harmless "
+        "to repeat, for example by hf.idempotency_key()."
+    )
+
+    loose = (
+        "If it may differ from one execution to the next, name the step, or the workflow, in "
+        "loose=[...]; else have the body depend on nothing but its input and its answers."
+    )
+
+    def __init__(
+        self, *, workflow: str, store: str, where: str, problems: tuple[str, ...], only: str,
+        tried: str,
+    ) -> None:  # fmt: skip
+        self.workflow, self.store, self.where = workflow, store, where
+        self.problems, self.only, self.tried = problems, only, tried
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        is_effect = any(problem.startswith("the effects") for problem in problems)
+        advice = self.hint if is_effect else self.loose
+        if not only:
+            text = f"{workflow} on {store} is wrong without any crash:\n{listed}"
+        else:
+            text = (
+                f"{workflow} on {store} ends otherwise if {where} ({tried} points tried):\n"
+                f"{listed}\n{advice} To try this point alone: crashtest(..., only={only!r})."
+            )
+        super().__init__(text)
 
 
 class MachineClosed(BaseException):

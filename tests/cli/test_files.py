@@ -87,7 +87,7 @@ def test_check_replays_without_effects(
     assert "4 events replay on this code; it completed" in check("completed").stdout
     assert "it failed" in check("failed").stdout
     assert "waits for signal go" in check("waiting").stdout
-    assert "signal go, a timer" in check("due").stdout
+    assert "waits for timer#1, signal go" in check("due").stdout
     assert "waits for shout#1" in check("pending").stdout
     blocked = check("blocked")
     assert blocked.exit_code == 1

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.testing.crash_database import Database
 from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
-from tests.crash.database import Database
 
 pytest.register_assert_rewrite("tests.crash.scenarios")
 AT_ONCE = ("chain", "race", "change", "signals")

@@ -8,9 +8,9 @@ from _pytest.mark import ParameterSet
 
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.conformance import Case, cases
+from holdfast.testing.crash_database import EMPTIED
 from holdfast.testing.postgres import VARIABLE, PostgresServer, Version
 from tests.conformance.stores import POSTGRES
-from tests.postgres import EMPTIED
 
 OLDEST: Version = min(get_args(Version))
 CASES = cases("durable", "shared", "rings")

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, assert_type
 
 import holdfast as hf
+from holdfast.testing import Driven, Fake, Replayed, crashtest, fake, replay, virtual
 
 
 @dataclass
@@ -192,3 +193,23 @@ async def main(order: Order) -> None:
 
         night = await client.start(close_day.bind("2026-11-01", dry=True))
         assert_type(await night.result(), None)
+
+
+async def pays(run: Driven) -> None:
+    await run.sleep(60)
+    await run.signal(approved, Approval(by="ada"))
+
+
+def tests(order: Order) -> None:
+    async def story(client: hf.Client) -> Receipt:
+        return await (await client.start(checkout.bind(order))).result()
+
+    assert_type(virtual.run(app, story), Receipt)
+    with fake(ship, returns="shipped") as shipped:
+        kept: Fake[[Order], str] = shipped
+        assert_type(kept.calls[0].args, tuple[Any, ...])
+        assert_type(len(shipped.calls), int)
+    with fake(ship, raises=ConnectionError("no van")), fake(ship, does=lambda order: order.id):
+        crashtest(checkout.bind(order), pays, loose=["ship"], store="sqlite", seed=1)
+    assert_type(replay(checkout, "order-42.json"), Replayed[Receipt])
+    assert_type(replay(checkout, {}).result, Receipt | None)

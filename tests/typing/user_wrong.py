@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import holdfast as hf
+from holdfast.testing import Driven, crashtest, fake, replay
 
 
 @dataclass
@@ -132,3 +133,17 @@ async def clients(order: Order) -> None:
         other: int = await client.get("a", checkout).result()  # wrong: the result of a run found
         print(number, other)
     app.open("memory://").start(checkout.bind(order))  # wrong: open gives a context manager
+
+
+async def pays(run: Driven) -> None:
+    await run.signal(approved, 5)  # wrong: the value of a signal in a story
+
+
+def tests(order: Order) -> None:
+    fake(price, returns="5")  # wrong: a fake returns what the step does
+    fake(price, does=lambda: Decimal(1))  # wrong: a fake takes what the step does
+    fake(price)  # wrong: a fake is told what to do
+    crashtest(checkout)  # wrong: a workflow is crashed with its input
+    crashtest(checkout.bind(order), store="mysql")  # wrong: there is no such store
+    number: int = replay(checkout, {}).result  # wrong: the result of a replay
+    print(number)

@@ -19,18 +19,38 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("app", envvar=options.APP, type=options.AppName(), metavar="APP")
+@click.option("--against", metavar="URL", help="Replay the open runs of this store instead.")
+@click.option("--workflow", "workflows", multiple=True, metavar="NAME",
+              help="With --against: only runs of this workflow; may be given again.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+              help="With --against: the newest N runs.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Exit 1 if anything is found.")
 @options.as_json
 @click.pass_context
-def command(ctx: click.Context, app: str, strict: bool, as_json: bool) -> None:
+def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its name
+    ctx: click.Context, app: str, against: str | None, workflows: tuple[str, ...],
+    limit: int | None, strict: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Look through an app for what could not be replayed. APP is module:app or path/file.py.
 
     Exit 1 if a definition cannot be used, or with --strict if anything is found.
+
+    With --against every open run of that store is replayed on the app's code: no step runs,
+    nothing is written, no schema is migrated. Exit 1 if a run would not go on; with --strict also
+    if there are runs of workflows that the app does not have.
     """
     from holdfast.cli.loading import load_app
     from holdfast.fronts.function.lint import findings
 
     loaded = load_app(app)
+    if against is not None:
+        from holdfast.cli.against import check_against
+
+        ctx.exit(check_against(loaded, against, workflows, limit, strict=strict, as_json=as_json))
+    if workflows or limit is not None:
+        raise click.UsageError(
+            "--workflow and --limit choose runs: name their store, --against URL."
+        )
     errors = _errors(loaded)
     found = [one for workflow in loaded.workflows.values() for one in findings(workflow)]
     if as_json:

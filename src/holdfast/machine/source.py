@@ -6,19 +6,35 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 _OURS = str(PurePath(__file__).parents[1])
 _ASYNCIO = str(PurePath(asyncio.__file__).parent)
 _STDLIB = str(PurePath(asyncio.__file__).parents[1])
 
 
+class Place(NamedTuple):
+    """A line of code: `str` of it is `file.py:42 in checkout`."""
+
+    code: CodeType
+    line: int
+
+    def __str__(self) -> str:
+        return _line(self.code, self.line)
+
+
 def source_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
     """Return `file.py:42 in checkout` for the first task that waits, or "" if none does."""
+    place = place_of(tasks)
+    return "" if place is None else str(place)
+
+
+def place_of(tasks: Iterable[asyncio.Task[Any]]) -> Place | None:
+    """Return where the first task that waits does so."""
     for task in tasks:
         if not task.done():
             return _place(task.get_coro())
-    return ""
+    return None
 
 
 def own_line(frames: Sequence[FrameType]) -> str:
@@ -36,14 +52,15 @@ def _is_installed(file: str) -> bool:
     return file.startswith((_STDLIB, "<frozen")) or "site-packages" in file
 
 
-def _place(coro: Any) -> str:
+def _place(coro: Any) -> Place | None:
     """Name the innermost frame of the user's own code, or the innermost of all."""
-    place = ours = ""
+    place: Place | None = None
+    ours: Place | None = None
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         if frame is None:
             break
-        ours = _line(frame.f_code, frame.f_lineno)
+        ours = Place(frame.f_code, frame.f_lineno)
         if not frame.f_code.co_filename.startswith((_OURS, _ASYNCIO)):
             place = ours
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.run import Loaded, Run
 from holdfast.model.workers import WorkerRow
+from holdfast.model.writes import Filter, Page
 from holdfast.ports.store import Store
+
+
+class Readable(Protocol):
+    """What a replay needs of a store: to find runs and to read them."""
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        """Return the run with its living events."""
+        ...
+
+    async def find(self, filter: Filter, page: Page) -> list[Run]:
+        """Return runs, newest first."""
+        ...
 
 
 class InspectedStore(Store, Protocol):
@@ -27,6 +42,14 @@ class InspectedStore(Store, Protocol):
 
     async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
         """Return the known definitions of a workflow, the one seen last at the end."""
+        ...
+
+    def reading(self) -> AbstractAsyncContextManager[Readable]:
+        """Open it only to read: nothing is made, migrated or written. Not after `open`.
+
+        Raises `StoreVersion` if the schema is of another release, `StoreUnavailable` if there is
+        no database of ours.
+        """
         ...
 
     async def facts(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
-from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.loop import LIFE, Life
 
@@ -65,30 +65,41 @@ class Call(NamedTuple):
     life: str
     method: str
     what: str = ""
+    events: str = ""
+    """What a write records."""
 
     def __str__(self) -> str:
-        return f"{self.method}({self.what}) of {self.life}"
+        events = f": {self.events}" if self.events else ""
+        return f"{self.method}({self.what}{events}) of {self.life}"
 
 
 class Plan:
     """Which calls fail how, and which calls were made."""
 
     def __init__(
-        self, faults: Mapping[int, Flavour], died: Callable[[Life], None] = lambda _: None
+        self,
+        faults: Mapping[int, Flavour],
+        died: Callable[[Life], None] = lambda _: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.faults, self._died = faults, died
+        self.faults, self._died, self._failed = faults, died, failed
         self.calls: list[Call] = []
         self.fired: list[int] = []
+        self.commits: set[int] = set()
+        """The calls that changed something: writes, and claims that took a run."""
 
-    def count(self, life: Life, method: str, what: str) -> Flavour | None:
+    def count(self, life: Life, call: Call) -> Flavour | None:
         """Number a call, and tell what goes wrong at it."""
         if life.is_dead:
             raise Killed
         place = len(self.calls)
-        self.calls.append(Call(life.name, method, what))
+        self.calls.append(call)
+        if call.method == "write":
+            self.commits.add(place)
         flavour = self.faults.get(place)
         if flavour is not None:
             self.fired.append(place)
+            self._failed()
         return flavour
 
     def kill(self, life: Life) -> None:
@@ -120,11 +131,19 @@ class CrashStore:
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         """Carry out the batch, or be in doubt."""
         what = ",".join(type(write).__name__ for write in batch)
-        return await self._call("write", lambda: self._inner.write(batch), what)
+        return await self._call("write", lambda: self._inner.write(batch), what, _recorded(batch))
 
     async def claim(self, claim: Claim) -> Claimed:
         """Take runs, or be in doubt."""
-        return await self._call("claim", lambda: self._inner.claim(claim))
+        place = len(self._plan.calls)  # the number that this call is about to get
+
+        async def take() -> Claimed:
+            claimed = await self._inner.claim(claim)
+            if claimed.runs:
+                self._plan.commits.add(place)
+            return claimed
+
+        return await self._call("claim", take)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Read a run."""
@@ -156,8 +175,10 @@ class CrashStore:
             raise Killed
         return stop
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[T]], what: str = "") -> T:
-        flavour = self._plan.count(self._life, method, what)
+    async def _call(
+        self, method: str, call: Callable[[], Awaitable[T]], what: str = "", events: str = ""
+    ) -> T:
+        flavour = self._plan.count(self._life, Call(self._life.name, method, what, events))
         if flavour is not None:
             await self._before(flavour)
         result = await call()
@@ -190,7 +211,7 @@ class CrashStore:
             raise OutcomeUnknown("It was written, but who knows.")
 
     def _sync(self, method: str, deadly: Flavour) -> Flavour | None:
-        flavour = self._plan.count(self._life, method, "")
+        flavour = self._plan.count(self._life, Call(self._life.name, method))
         if flavour == deadly:
             self._plan.kill(self._life)
             raise Killed
@@ -224,3 +245,11 @@ class CrashStore:
                 asyncio.get_running_loop().call_soon(hear, notices, context=context)
 
         return heard
+
+
+def _recorded(batch: Sequence[Write]) -> str:
+    """Name the events of a batch, as a person would: `step.completed charge#1`."""
+    events = [
+        event for write in batch for event in (write.events if isinstance(write, Advance) else ())
+    ]
+    return ", ".join(f"{event.kind} {event.key}".rstrip() for event in events)

@@ -36,6 +36,11 @@ class Point(NamedTuple):
     flavour: Flavour
     call: Call
 
+    @property
+    def name(self) -> str:
+        """What to call this point by, to try it alone: the same code and seed have the same."""
+        return f"{self.flavour}@{self.place}"
+
     def __str__(self) -> str:
         return f"{self.flavour} call {self.place}, {self.call}"
 
@@ -49,6 +54,8 @@ class Report:
     points: list[Point] = field(default_factory=list[Point])
     executed: list[Point] = field(default_factory=list[Point])
     violations: list[str] = field(default_factory=list[str])
+    failing: Point | None = None
+    """The first point at which something was wrong; None if it was without a fault."""
 
     @property
     def methods(self) -> frozenset[str]:
@@ -71,12 +78,13 @@ def sweep(
     plant: Callable[[], Plant] = Plant,
     seed: int | None = None,
     stop_at_first: bool = False,
+    only: str = "",
 ) -> Report:
-    """Try every point of the scenario."""
+    """Try every point of the scenario, or the one whose name is given."""
     report = Report(scenario.name, str(store))
     calm = run(scenario, store, plant=plant(), seed=seed)
     report.violations += [f"undisturbed: {found}" for found in faults_of(calm, None)]
-    report.points = list(points_of(calm))
+    report.points = [point for point in points_of(calm) if only in ("", point.name)]
     for point in report.points:
         if report.violations and stop_at_first:
             break
@@ -86,6 +94,8 @@ def sweep(
             report.executed.append(point)
         else:
             found.append("the world went another way before the point")
+        if found and not report.violations:
+            report.failing = point
         report.violations += [f"{point}: {each}" for each in found]
     return report
 
@@ -120,6 +130,7 @@ def run(
     seed: int | None = None,
 ) -> World:
     """Let a scenario happen once, with faults at these calls."""
+    scenario.prepare()
     with _home(store) as home:
         return World(scenario, home, faults or {}, plant or Plant(), seed).run()
 
@@ -127,6 +138,8 @@ def run(
 def points_of(calm: World) -> Iterator[Point]:
     """Yield all that can go wrong at each call of an undisturbed run."""
     for place, call in enumerate(calm.plan.calls):
+        if calm.scenario.only_commits and place not in calm.plan.commits:
+            continue
         for flavour in FLAVOURS[call.method]:
             yield Point(place, flavour, call)
         if call.method not in ("now", "listen"):
@@ -164,30 +177,46 @@ def faults_of(world: World, calm: World | None) -> list[str]:
     found += world.scenario.check(world)
     if calm is not None and not world.scenario.either:
         ends, expected = ends_of(world), ends_of(calm)
-        found += [
-            f"run {run} ended as {ends.get(run)} and should as {expected.get(run)}"
-            for run in sorted(ends.keys() | expected.keys())
-            if ends.get(run) != expected.get(run)
-        ]
+        for run in sorted(ends.keys() | expected.keys()):
+            found += _differences(run, ends.get(run), expected.get(run))
     return found
 
 
-def ends_of(world: World) -> dict[str, Any]:
+def _differences(
+    run: str, end: dict[str, Any] | None, expected: dict[str, Any] | None
+) -> list[str]:
+    if end is None or expected is None:
+        return [] if end == expected else [f"run {run} is {end}, and should be {expected}"]
+    return [
+        f"the {name} of run {run}: {end[name]!r}, and should be {expected[name]!r}"
+        for name in expected
+        if end[name] != expected[name]
+    ]
+
+
+def ends_of(world: World) -> dict[str, dict[str, Any]]:
     """Return how each run stands at the end, without times, owners and counts of executions."""
-    return {run.id: _end_of(run, world.dump, world.scenario.loose) for run in world.dump.runs}
+    loose = world.scenario.loose
+    return {run.id: _end_of(run, world.dump, loose) for run in world.dump.runs}
 
 
-def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> Any:
+def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> dict[str, Any]:
     living = [e for e in dump.events[run.ns, run.id] if e.superseded_by is None]
     return {
         "status": run.status,
         "generation": run.generation,
         "unread": run.inbox_seq - run.inbox_read,
-        "close": [_content(e, loose) for e in living if CLASS_OF[e.kind] == "close"],
+        "close": [_close(e, run, loose) for e in living if CLASS_OF[e.kind] == "close"],
         "answers": sorted(_content(e, loose) for e in living if CLASS_OF[e.kind] == "answer"),
         "messages": [e.key for e in living if CLASS_OF[e.kind] == "message"],
         "attempts": sorted(e.key for e in living if e.kind == "step.retrying"),
     }
+
+
+def _close(event: Event, run: Run, loose: frozenset[str]) -> tuple[str, str, str]:
+    kind, key, text = _content(event, loose)
+    is_loose = kind == "run.completed" and run.workflow in loose
+    return kind, key, "" if is_loose else text
 
 
 def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:

@@ -19,22 +19,29 @@ from typing import Any, NamedTuple
 from holdfast.app import App
 from holdfast.client import Client
 from holdfast.engines.local import LocalEngine
+from holdfast.engines.local.hub import POLL
 from holdfast.errors import StoreError
-from holdfast.fronts.function.context import CURRENT
+from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.session import Session
+from holdfast.kernel import dispatch
+from holdfast.model.commands import ReapLeases
 from holdfast.model.dump import Dump
 from holdfast.model.settings import Settings
+from holdfast.model.status import OPEN
 from holdfast.ports.store import Store
 from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
 from holdfast.testing.crash_caller import Acknowledged, Caller
 from holdfast.testing.crash_homes import Home, MemoryHome, Observed
-from holdfast.testing.loop import LIFE, Deadlock, Life, VirtualLoop
+from holdfast.testing.loop import LIFE, Deadlock, Life
+from holdfast.testing.threadless import ThreadlessLoop, without_threads
 
 PATIENCE = 600.0
 """Virtual seconds after which a world that has not come to its end is stuck."""
 REST = 1.0
 """Seconds between a process's death and its next life."""
+LOOKS = 10
+"""How often workers look around after a fault, once every `REST` seconds, if it is watched."""
 
 SETTINGS = Settings(poll=5.0, paranoid=True)
 
@@ -63,6 +70,11 @@ class Scenario:
     at every call besides what can go wrong there anyway. `deploys_at` is when every worker is asked
     to stop in good order and is started anew, in seconds. `serves` are the queues of a process's
     worker, by its role (`caller`, `worker1`, ...); one that is not there serves all.
+
+    With `only_commits` things go wrong only at calls that change something. `is_watched` says that
+    a death is seen at once, as it is among the processes of one machine, and that workers look
+    around soon after a fault: then polls and leases may be long, and a year takes a moment.
+    `prepare` is called before each world, `longest` is how long one may take, in seconds.
     """
 
     name: str
@@ -75,6 +87,10 @@ class Scenario:
     loose: frozenset[str] = frozenset()
     either: bool = False
     deploys_at: float | None = None
+    only_commits: bool = False
+    is_watched: bool = False
+    prepare: Callable[[], object] = lambda: None
+    longest: float = PATIENCE
     check: Callable[[World], list[str]] = lambda _: []
     serves: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
@@ -109,8 +125,8 @@ class World:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        self.loop = VirtualLoop(seed=self.seed)  # type: ignore[abstract]
-        self.plan = Plan(self.faults, self._died)
+        self.loop = ThreadlessLoop(seed=self.seed)  # type: ignore[abstract]
+        self.plan = Plan(self.faults, self._died, self._failed)
         self.effects: list[Effect] = []
         self.problems: list[str] = []
         self.told = Acknowledged()
@@ -154,15 +170,19 @@ class World:
         if self.scenario.deploys_at is not None:
             self.loop.call_later(self.scenario.deploys_at, self._tell_to_leave)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.scenario.longest):
                 await self._scripted.wait()
             self._stopping = True
             self._tell_to_leave()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.scenario.longest):
                 await self._over.wait()
         except TimeoutError:
-            self.problems.append("the world did not come to its end")
+            is_over = False
+        else:
+            is_over = True
         self.dump = (await self.observer.dump())._replace(journal=self.told.journal())
+        if not is_over:
+            self.problems.append(f"the world did not come to its end{_left_open(self.dump)}")
         await self.home.leave()
 
     def _launch(self, role: str, number: int) -> None:
@@ -174,9 +194,31 @@ class World:
 
     def _died(self, life: Life) -> None:
         if isinstance(life, Process):
-            self.loop.call_later(
-                REST, self._launch, life.role, life.number + 1, context=self._outside
+            self.loop.call_later(REST, self._succeed, life, context=self._outside)
+
+    def _succeed(self, life: Process) -> None:
+        if self.scenario.is_watched:
+            task = self.loop.create_task(self._reap(life.name), context=self._outside)
+            task.add_done_callback(
+                lambda _: self._launch(life.role, life.number + 1), context=self._outside
             )
+        else:
+            self._launch(life.role, life.number + 1)
+
+    async def _reap(self, worker: str) -> None:
+        """Take its runs from a worker that was seen to die."""
+        await self.observer.write([dispatch.decide(ReapLeases(worker, True))])
+
+    def _failed(self) -> None:
+        """After a fault, have whoever lives look around a few times."""
+        if self.scenario.is_watched:
+            for number in range(1, LOOKS + 1):
+                self.loop.call_later(number * REST, self._look_around, context=self._outside)
+
+    def _look_around(self) -> None:
+        for process in self._processes:
+            if process.worker is not None and not process.is_dead:
+                process.worker.look_for_more()
 
     async def _live(self, process: Process) -> None:
         try:
@@ -216,7 +258,8 @@ class World:
             await store.open()
             stack.push_async_callback(store.close)
             host = None if scripted and self.scenario.apart else self._worker(process, store)
-            engine = LocalEngine(store, self.scenario.app.namespace, host)
+            poll = self.scenario.settings.poll if self.scenario.is_watched else POLL
+            engine = LocalEngine(store, self.scenario.app.namespace, host, poll=poll)
             engine.open()
             stack.push_async_callback(engine.close)
             if host is not None:
@@ -237,7 +280,7 @@ class World:
             chance=Random(7).random,
             threaded=False,
         )
-        return process.worker
+        return without_threads(process.worker)
 
     def _store(self) -> Observed:
         return self.home.store(self.loop.clock)
@@ -257,12 +300,12 @@ class World:
         self.loop.abandon()
 
 
-def effect(note: Any = None) -> None:
+def effect(note: Any = None, attempt: Attempt | None = None) -> None:
     """Leave a mark outside the store, as a real step does; call it in a step's body."""
     process = LIFE.get()
     if not isinstance(process, Process) or process.is_dead:
         return
-    world, attempt = process.world, CURRENT.get(None)
+    world, attempt = process.world, attempt or CURRENT.get(None)
     run, generation, key, number = "", 0, "outside", 0
     if attempt is not None:
         run, generation = attempt.run, attempt.generation
@@ -270,6 +313,13 @@ def effect(note: Any = None) -> None:
     world.effects.append(
         Effect(world.loop.clock(), run, generation, key, number, note, process.was_frozen)
     )
+
+
+def _left_open(dump: Dump) -> str:
+    """Say what the runs that are still open wait for."""
+    runs = [run for run in dump.runs if run.status in OPEN]
+    told = [f"{run.id} is {run.status}, {run.reason or 'for no reason told'}" for run in runs]
+    return f": {'; '.join(told)}" if told else ""
 
 
 class _Watch(logging.Handler):
@@ -280,6 +330,8 @@ class _Watch(logging.Handler):
         self._problems = problems
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note the error and what raised it."""
+        """Note the error and what raised it; what users' code says is its own affair."""
+        if record.name == "holdfast.log":
+            return
         raised = record.exc_info[1] if record.exc_info else None
         self._problems.append(f"in the log: {record.getMessage()}: {raised!r}")

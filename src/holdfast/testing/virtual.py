@@ -20,25 +20,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from holdfast.app import App
 from holdfast.client import Client
 from holdfast.engines.local import LocalEngine
 from holdfast.hosts.worker import Worker
-from holdfast.hosts.worker.threads import Threads
 from holdfast.model.settings import Settings
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.loop import VirtualLoop
+from holdfast.testing.threadless import ThreadlessLoop, without_threads
 
 T = TypeVar("T")
-DAY = 86_400.0
+YEAR = 366 * 86_400.0
 
-LONGEST = 10 * 366 * DAY
+LONGEST = 10 * YEAR
 """Seconds after which a story that has not come to its end is stuck."""
 
 
@@ -55,10 +54,10 @@ def run(
     The same `seed` gives the same jitter between attempts. Raises `TimeoutError` when the story
     takes longer than `longest` virtual seconds: it waits for something that never comes.
     """
-    loop = _Loop()  # type: ignore[abstract]
+    loop = ThreadlessLoop()  # type: ignore[abstract]
     chosen = settings or Settings(paranoid=True)
-    # Nobody else shares this store: what only watches over others need not wake every second.
-    calm = replace(chosen, poll=DAY, renew=DAY, lease=3 * DAY)
+    # Nobody else shares this store: what only watches over others need never wake.
+    calm = replace(chosen, poll=YEAR, renew=YEAR, lease=3 * YEAR)
     try:
         return loop.run(_tell(app, story, calm, Random(seed), longest))
     finally:
@@ -75,10 +74,9 @@ async def _tell(
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     store = MemoryStore(clock=loop.clock)
-    worker = Worker(
-        app, store, id="virtual", settings=settings, chance=chance.random, threaded=False
+    worker = without_threads(
+        Worker(app, store, id="virtual", settings=settings, chance=chance.random, threaded=False)
     )
-    vars(worker.steps)["_pool"] = _Inline(1, "virtual")
     engine = LocalEngine(store, app.namespace, worker, poll=settings.poll)
     async with AsyncExitStack() as stack:
         await store.open()
@@ -88,26 +86,3 @@ async def _tell(
         await stack.enter_async_context(worker)
         async with asyncio.timeout(longest):
             return await story(Client(app, engine))
-
-
-class _Loop(VirtualLoop):
-    """All there is happens in one thread, so what is safe for threads is plain here."""
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.Handle:
-        """Run `callback` after what is ready already."""
-        return self.call_soon(callback, *args, context=context)
-
-
-class _Inline(Threads):
-    """The threads of sync steps without threads: a call is carried out at once."""
-
-    def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        """Carry it out."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,6 @@ from holdfast.cli.words import count
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.engines.local import LocalEngine
-    from holdfast.machine import Machine
     from holdfast.model.exports import Export
     from holdfast.model.run import Run
 
@@ -122,32 +121,15 @@ def _events(export: Export) -> str:
 
 def _replayed(app: App, export: Export) -> str:
     """Feed the history to the code, without any effect, and say where that led."""
-    from holdfast.errors import BodyStuck, ReplayMismatch, Undecodable, UnknownWorkflow
-    from holdfast.machine import Machine
+    from holdfast.errors import HoldfastError, UnknownWorkflow
+    from holdfast.testing import replay
 
     run = export.run
-    workflow = app.workflows.get(run.workflow)
+    workflow = app.versions.of_run(run.workflow, run.version)
     if workflow is None:
-        raise UnknownWorkflow(name=run.workflow, known=tuple(sorted(app.workflows)))
-    machine = Machine(workflow.function, workflow.signature, ns=run.ns, run=run.id)
+        raise UnknownWorkflow(name=run.workflow, known=app.versions.claims())
     try:
-        machine.feed_all(export.living, run.generation)
-        if machine.is_stuck():
-            raise BodyStuck(source=machine.source())
-        where, ended = _whereabouts(machine), machine.ended
-    except (BodyStuck, ReplayMismatch, Undecodable) as error:
-        raise Failed(str(error)) from error
-    finally:
-        machine.close()
-    if run.status in ("completed", "failed") and (ended is None or ended.status != run.status):
-        raise Failed(f"Run {run.id!r} {run.status}, and on this code it {where}.")
+        where = replay(workflow, export)
+    except HoldfastError as error:
+        raise Failed(str(error), code=error.code) from error
     return f"{run.id}: {_events(export)} replay on this code; it {where}"
-
-
-def _whereabouts(machine: Machine) -> str:
-    if machine.ended is not None:
-        return machine.ended.status.replace("_", " ")
-    waits: list[Any] = [*machine.asks]
-    waits += [f"signal {name}" for name in machine.awaited_signals()]
-    waits += ["a timer"] if machine.next_timer() else []
-    return f"waits for {', '.join(waits) or 'nothing'}"

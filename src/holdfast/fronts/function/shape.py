@@ -15,11 +15,19 @@ from typing import Any
 from holdfast.fronts.function.step import Step
 from holdfast.machine.values import Signature, digest
 
+STEP = "step "
+
 
 def shape_of(function: Any, signature: Signature, version: str) -> bytes:
     """Return the shape of this version of the workflow whose body is `function`."""
     types = (signature.schema.hex(), signature.result.digest.hex())
     return digest("\n".join((version, *types, *_parts(function, set()))).encode())
+
+
+def steps_of(function: FunctionType) -> frozenset[str]:
+    """Return the names of the steps that a body and the helpers of its module call."""
+    parts = _parts(function, set())
+    return frozenset(part.removeprefix(STEP) for part in parts if part.startswith(STEP))
 
 
 def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
@@ -29,7 +37,7 @@ def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
     known = {**function.__globals__, **_closure(function)}
     for value in [known.get(name) for name in _names(function.__code__)]:
         if isinstance(value, Step):
-            yield f"step {value.name}"
+            yield f"{STEP}{value.name}"
         elif isinstance(value, FunctionType) and value not in seen and _is_near(value, function):
             yield from _parts(value, seen)
 

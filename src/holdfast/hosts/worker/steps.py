@@ -113,7 +113,8 @@ class Steps:
     def __init__(self, *, slots: int, threads: int) -> None:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
-        self._running: set[StepRun] = set()
+        # Not a set, whose order would be that of addresses: steps are told in the order they began.
+        self._running: dict[StepRun, None] = {}
         self._context = contextvars.copy_context()
         self._ticks: asyncio.TimerHandle | None = None
         self._pool: Threads | None = None
@@ -159,7 +160,7 @@ class Steps:
         context = self._context.copy()
         execution = self._execute(run, loop.time)
         run.task = loop.create_task(execution, name=run.key, context=context)
-        self._running.add(run)
+        self._running[run] = None
         if self._ticks is None:
             self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
 
@@ -174,7 +175,7 @@ class Steps:
 
     def _end(self, run: StepRun) -> None:
         """Give the slot back."""
-        self._running.discard(run)
+        self._running.pop(run, None)
         waiting = self._waiting
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.errors import StoreUnavailable
@@ -13,6 +15,7 @@ from holdfast.stores.postgres import doctor
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
+from holdfast.stores.postgres.readonly import Readonly, only_read
 from holdfast.stores.postgres.rounds import CLOSED_LIST
 from holdfast.stores.postgres.statements import migrations, queries
 from holdfast.stores.postgres.target import Target
@@ -56,6 +59,13 @@ class Inspection(ABC):
         with reading():
             rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
         return tuple(map(Definition._make, rows))
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[Readonly]:
+        """Open the database only to read: nothing is made, migrated or written."""
+        facts = await self.facts()
+        async with only_read(self._target, facts["schema"], facts["schema_of_release"]) as opened:
+            yield opened
 
     async def facts(self) -> dict[str, Any]:
         """Return where the data is, its schema, its settings and its sizes."""

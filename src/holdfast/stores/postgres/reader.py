@@ -31,7 +31,11 @@ HEX = len("\\x")
 
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
-    rows = await line.fetch(SQL.load, ns=ns, run=run, after=after)
+    return loaded_of(await line.fetch(SQL.load, ns=ns, run=run, after=after))
+
+
+def loaded_of(rows: Sequence[Row]) -> Loaded | None:
+    """Return the run that the rows of one `load` hold."""
     if not rows:
         return None
     told, *others = rows

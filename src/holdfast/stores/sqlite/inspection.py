@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from holdfast.model.workers import WorkerRow
 from holdfast.stores.sqlite import doctor
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
+from holdfast.stores.sqlite.readonly import Readonly, only_read
 from holdfast.stores.sqlite.statements import migrations, queries
 
 T = TypeVar("T")
@@ -58,6 +59,12 @@ class Inspection(ABC):
     async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
         """Return the known definitions of a workflow, the one seen last at the end."""
         return await self._look(lambda reads: definitions(reads, ns, workflow))
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[Readonly]:
+        """Open the file only to read: nothing is made, migrated or written."""
+        with only_read(self.path) as opened:
+            yield opened
 
     async def facts(self) -> dict[str, Any]:
         """Return where the file is, its schema and its settings."""

@@ -8,9 +8,17 @@ from typing import Any
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.target import Connection, Target
 from holdfast.testing.inline import Elsewhere, InlineStore
-from tests.postgres import EMPTIED
 
 Clock = Callable[[], int]
+
+EMPTIED = """
+DO $$ DECLARE kept text; BEGIN
+  FOR kept IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'meta'
+  LOOP EXECUTE format('DELETE FROM holdfast.%I', kept); END LOOP;
+  DELETE FROM holdfast.meta WHERE key <> 'schema';
+END $$
+"""
+"""Forgets every row, and leaves the schema."""
 
 
 class Shared(Target):
@@ -22,6 +30,7 @@ class Shared(Target):
         self._known: dict[Connection[Any], frozenset[tuple[str, str]]] = {}
 
     async def connect(self, settings: Mapping[str, str]) -> Connection[Any]:
+        """Return a connection that nobody uses, or a new one."""
         kind = frozenset(settings.items())
         idle = self._idle.setdefault(kind, [])
         while idle and idle[-1].is_closed():  # the server has ended it meanwhile
@@ -31,21 +40,29 @@ class Shared(Target):
         return connection
 
     async def release(self, connection: Connection[Any]) -> None:
+        """Take it back."""
         self._idle[self._known[connection]].append(connection)
 
     async def close(self) -> None:
+        """Close all of them."""
         for connection in self._known:
             await connection.close()
 
 
 class Database:
-    """Gives an empty home at each call."""
+    """Gives an empty home at each call: whatever the schema held is deleted."""
 
     def __init__(self, url: str, elsewhere: Elsewhere) -> None:
         self._target, self._elsewhere = Shared(url), elsewhere
 
     def __str__(self) -> str:
         return "postgres"
+
+    def migrate(self) -> None:
+        """Make the schema, once."""
+        store = PostgresStore(self._target, rings=False)
+        self._elsewhere.call(store.open())
+        self._elsewhere.call(store.close())
 
     def __call__(self) -> DatabaseHome:
         self._elsewhere.call(self._empty())
@@ -57,10 +74,13 @@ class Database:
         await self._target.release(connection)
 
     def close(self) -> None:
+        """Hang up."""
         self._elsewhere.call(self._target.close())
 
 
 class DatabaseHome:
+    """One world's data: every process of it has a store of its own."""
+
     owns = True
 
     def __init__(self, target: Target, elsewhere: Elsewhere) -> None:
@@ -68,15 +88,18 @@ class DatabaseHome:
         self._stores: list[InlineStore] = []
 
     def store(self, clock: Clock) -> InlineStore:
+        """Return a store on the database, whose time is `clock`."""
         inner = PostgresStore(self._target, clock=clock, rings=False)
         self._stores.append(InlineStore(inner, self._elsewhere))
         return self._stores[-1]
 
     def is_closed(self, ns: str, run: str) -> bool:
+        """Look at the row, through the store of the first to come: the observer."""
         loaded = self._elsewhere.call(self._stores[0].inner.load(ns, run))
         return loaded is not None and loaded.run.closed_at is not None
 
     async def leave(self) -> None:
+        """Close the stores of the dead."""
         for store in self._stores:
             if store.is_open:
                 await store.close()

@@ -1,0 +1,63 @@
+"""The examples survive a crash at every commit, on every store."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from holdfast.testing import Driven, crashtest
+from holdfast.testing.crash_database import Database
+from holdfast.testing.crashing import Where
+from holdfast.testing.inline import Elsewhere
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[Where]:
+    if request.param != "postgres":
+        yield request.param
+        return
+    with Elsewhere() as elsewhere:
+        database = Database(request.getfixturevalue("migrated"), elsewhere)
+        yield database
+        database.close()
+
+
+def test_checkout(store: Where) -> None:
+    checkout: Any = example("checkout")
+
+    async def approves(run: Driven) -> None:
+        await run.sleep(3600)
+        await run.signal(checkout.approved, True)
+
+    bound = checkout.checkout.bind("piano", 490_000)
+    assert crashtest(bound, approves, store=store).violations == []
+
+
+def test_a_checkout_that_nobody_approves(store: Where) -> None:
+    checkout: Any = example("checkout")
+    assert crashtest(checkout.checkout.bind("organ", 990_000), store=store).violations == []
+
+
+def test_a_subscription_that_ends(store: Where) -> None:
+    subscription: Any = example("subscription")
+
+    async def leaves(run: Driven) -> None:
+        await run.sleep(40 * 86_400)
+        await run.signal(subscription.changes, "cancel")
+
+    bound = subscription.subscription.bind("ada", "pro")
+    assert crashtest(bound, leaves, store=store).violations == []
