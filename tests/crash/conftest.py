@@ -9,8 +9,13 @@ from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
 pytest.register_assert_rewrite("tests.crash.scenarios")
-AT_ONCE = ("chain", "race", "change", "signals")
+AT_ONCE = ("chain", "race", "change")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
+LARGE = (
+    "cancelled-storm", "crowd", "deploy", "heartbeat", "heartbeat-deploy", "overdue", "queues",
+    "saga-cancelled", "saga-owed", "saga-retried", "storm",
+)  # fmt: skip
+"""Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -45,9 +50,12 @@ def store(request: pytest.FixtureRequest) -> Kind:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A world in a real database takes 50 ms: in the quick tests only some."""
+    """A world in a real database takes 50 ms, in a file 10: in the quick tests only some."""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        if params.get("store") == "postgres" and params.get("name") not in (*AT_ONCE, None):
+        store, name = params.get("store"), params.get("name")
+        if (store == "postgres" and name not in (*AT_ONCE, None)) or (
+            store == "sqlite" and name in LARGE
+        ):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(600))
