@@ -22,6 +22,9 @@ fmt: setup
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+# Tests of the shape of the code and of its pages.
+CHECKED := tests/gate tests/docs
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -30,10 +33,10 @@ check: setup
 	$(BIN)/python scripts/check_size.py
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python -m scripts.generate_docs --check
-	$(BIN)/pytest -q -n logical tests/gate tests/docs
+	$(BIN)/pytest -q -n logical $(CHECKED)
 
-test: setup
-	$(BIN)/pytest -n logical -m "not slow"
+test: setup # what `check` runs is not run again
+	$(BIN)/pytest -n logical -m "not slow" $(CHECKED:%=--ignore=%)
 
 test-all: setup
 	$(BIN)/pytest -n logical

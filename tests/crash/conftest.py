@@ -9,11 +9,12 @@ from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
 pytest.register_assert_rewrite("tests.crash.scenarios")
-AT_ONCE = ("chain", "race", "change")
+AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
-    "cancelled-storm", "crowd", "deploy", "heartbeat", "heartbeat-deploy", "overdue", "queues",
-    "saga-cancelled", "saga-owed", "saga-retried", "storm",
+    "back-off", "cancel-paused", "cancelled-storm", "crowd", "deploy", "heartbeat",
+    "heartbeat-deploy", "overdue", "pause", "queues", "saga-cancelled", "saga-owed",
+    "saga-retried", "storm",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 
