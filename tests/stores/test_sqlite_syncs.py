@@ -1,11 +1,13 @@
 """Which commits wait for the disk: all that somebody is told of. Claims and leases need not."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from holdfast.errors import StoreUnavailable
 from holdfast.kernel.dispatch import decide
 from holdfast.model.writes import Reap, Renew
 from holdfast.stores.sqlite import SqliteStore
@@ -78,5 +80,19 @@ async def test_what_follows_a_failed_claim_is_hard(tmp_path):
         levels()
         with pytest.raises(OverflowError):
             await harness.store.write([Renew("A", 1 << 80)])  # no such integer in SQLite
+        await harness.start("s")
+        assert levels() == ["hard"]
+
+
+async def test_what_follows_a_claim_that_could_not_begin_is_hard(tmp_path, monkeypatch):
+    """Somebody writes to the file without our lock, for longer than we wait."""
+    monkeypatch.setattr("holdfast.stores.sqlite.transactions.BUSY_SECONDS", 0.0)
+    async with opened(tmp_path) as (harness, levels):
+        await harness.start("r")
+        with closing(sqlite3.connect(tmp_path / "hf.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable):
+                await harness.store.write([Renew("A", LEASE)])
+        levels()
         await harness.start("s")
         assert levels() == ["hard"]

@@ -10,6 +10,9 @@ from holdfast.model.writes import Advance, Annotate, Create, Move, Notice, Outco
 
 _new_notice = maker(Notice)
 
+FOR_WORKERS = frozenset({"ready", "mail", "moved"})
+"""Notices that workers of other processes should hear of too."""
+
 
 def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Notice]:
     """Return what listeners of this process should hear about the applied writes."""

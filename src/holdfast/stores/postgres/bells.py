@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
+from holdfast.stores.notices import FOR_WORKERS
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
@@ -42,7 +43,6 @@ PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
-FOR_WORKERS = ("ready", "mail", "moved")
 
 
 class Ringer:

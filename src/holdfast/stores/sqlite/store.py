@@ -33,7 +33,7 @@ from holdfast.model.writes import (
 )
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
-from holdfast.stores.notices import notices_of
+from holdfast.stores.notices import FOR_WORKERS, notices_of
 from holdfast.stores.sqlite import reader, said
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
@@ -45,8 +45,6 @@ from holdfast.stores.sqlite.writes import apply, take
 
 T = TypeVar("T")
 SQL = queries()
-FOR_WORKERS = frozenset({"ready", "mail", "moved"})
-"""Notices that workers of other processes should hear of too."""
 
 
 class SqliteStore(Inspection):

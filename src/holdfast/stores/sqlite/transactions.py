@@ -120,8 +120,8 @@ class Transactions:
         if not self._lock.acquire(wait=wait):
             return False
         try:
-            if group[0].is_soft and all(job.is_soft for job in group):
-                self._soften(True)
+            if group[0].is_soft or self._is_soft:
+                self._soften(all(job.is_soft for job in group))
             self._begin(BUSY_SECONDS if wait else 0)
         except sqlite3.Error as error:
             self._lock.release()
@@ -137,12 +137,14 @@ class Transactions:
         return True
 
     def _soften(self, is_soft: bool) -> None:
-        """Let the next commit not wait for the disk, or let all do so again.
+        """Let commits from now on wait for the disk, or not.
 
-        SQLite does not listen while a transaction is open.
+        SQLite does not listen while a transaction is open, so this may fail after one that could
+        not be rolled back: whoever begins the next one makes sure again.
         """
-        self.connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_soft else 'FULL'}")
-        self._is_soft = is_soft
+        if is_soft is not self._is_soft:
+            self.connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_soft else 'FULL'}")
+            self._is_soft = is_soft
 
     def _run(self, group: list[Job]) -> None:
         now = self._clock()
@@ -163,8 +165,7 @@ class Transactions:
             self._undo()
             _fail(group, _uncommitted(error))
             return
-        if self._is_soft:
-            self._soften(False)
+        self._soften(False)
         self._lock.release()
         if connection.total_changes > self._changes:
             self._changes = connection.total_changes
@@ -204,8 +205,7 @@ class Transactions:
         """Roll back and let others write."""
         try:
             self._roll_back()
-            if self._is_soft:
-                self._soften(False)
+            self._soften(False)
         except sqlite3.Error as error:
             log.warning("a transaction could not be rolled back: %s", error)
         finally:
