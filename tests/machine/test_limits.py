@@ -2,7 +2,8 @@
 
 import asyncio
 
-from holdfast.machine.machine import MAX_ASKS, Machine
+from holdfast.machine.asking import MAX_ASKS
+from holdfast.machine.machine import Machine
 from holdfast.machine.values import Signature
 from holdfast.model.events import Event
 from tests.machine.driver import START, Step

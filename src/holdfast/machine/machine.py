@@ -15,73 +15,34 @@ code where its steps are plain calls.
 
 from __future__ import annotations
 
-from asyncio import Future
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
+from holdfast.errors import HoldfastError, Undecodable
+from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.lines import Lines
 from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
-from holdfast.machine.source import source_of
 from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import (
     half_way,
     is_closed,
     retire,
-    transparent,
     unfinished,
     unwind_generator,
 )
 from holdfast.machine.values import Signature
-from holdfast.model.asks import Ended, StepAsk, Turn
-from holdfast.model.events import Event, Failure
+from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
-from holdfast.model.makers import maker
 from holdfast.model.settings import Guard
 
 if TYPE_CHECKING:
     from holdfast.machine.sagas import Sagas
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
-
-MISSING: Final = object()
-"""Says that `feed` was given no decoded value."""
-
-_new_ask = maker(StepAsk)
-
-BLANK = blake2b(digest_size=8)
-"""Copied for each payload, at three quarters of the price of a new one."""
-
-MAX_ASKS = 10_000
-"""How many steps a body may wait for at once. The same on every host: a body may notice it."""
-
-NOTHING_AHEAD: Iterator[Event] = iter(())
-
-LISTED = 5
-"""How many awaited things a message names."""
-
-
-class StepLike(Protocol):
-    """What the machine needs to know of a step's definition."""
-
-    @property
-    def name(self) -> str:
-        """The first part of its keys."""
-        ...
-
-    @property
-    def signature(self) -> Signature:
-        """How its arguments and its result cross the line."""
-        ...
-
-    def error_of(self, failure: Failure, key: str) -> Exception:
-        """Return what the body catches when the step failed for good."""
-        ...
 
 
 def current() -> Machine | None:
@@ -90,22 +51,19 @@ def current() -> Machine | None:
     return loop.machine if type(loop) is Loop else None
 
 
-class Machine:
+class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
-    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_is_inside", "_mailbox", "_next",
-                 "_unstarted", "asks", "body", "cancelled_by", "changes", "ended", "generation",
-                 "guard", "is_quiet", "lines", "loop", "notes", "now", "ns", "past", "run", "sagas",
-                 "seq", "signature", "unawaited", "violation", "warnings")  # fmt: skip
+    __slots__ = ("_is_inside", "_mailbox", "body", "cancelled_by", "changes", "generation", "guard",
+                 "is_quiet", "lines", "notes", "ns", "past", "run", "sagas", "signature",
+                 "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
     ) -> None:
+        super().__init__()
         self.body, self.signature = body, signature
         self.ns, self.run = ns, run
-        self.seq = self.now = 0
-        self.asks: dict[str, StepAsk] = {}
-        self.ended: Ended | None = None
         self.guard: Guard = guard
         self.violation: HoldfastError | None = None
         self.warnings: tuple[str, ...] = ()
@@ -113,10 +71,6 @@ class Machine:
         self.is_quiet = False
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
-        self._futures: dict[str, Future[Any]] = {}
-        self._fresh: dict[str, StepAsk] = {}
-        self._dropped: list[str] | None = None
-        self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
         self.sagas: Sagas | None = None
@@ -125,8 +79,6 @@ class Machine:
         self.generation = 1
         self.cancelled_by = ""
         self._is_inside = False
-        self._ahead: Iterator[Event] = NOTHING_AHEAD
-        self._next: Event | None = None
 
     # --- what a host does with it
 
@@ -187,15 +139,6 @@ class Machine:
             self._is_inside = False
             self.loop.leave(outside)
 
-    def take_turn(self) -> Turn:
-        """Return what changed since the last take: new asks, asks given up, and the end."""
-        turn = Turn([*self._fresh.values()], [], self.ended)
-        if self._fresh:
-            self._fresh = {}
-        if self._dropped:
-            turn.dropped, self._dropped = self._dropped, None
-        return turn
-
     def next_timer(self) -> tuple[int, str] | None:
         """Return due time and key of the timer that fires next."""
         return None if self.loop.dead else self.loop.timers.earliest()
@@ -210,10 +153,6 @@ class Machine:
         if self.ended or loop.dead or not loop.main or self.asks:
             return False
         return not loop.timers and not self.awaited_signals()
-
-    def source(self) -> str:
-        """Return `file.py:42 in checkout`: where in the user's code the body waits."""
-        return source_of(self.loop.tasks)
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Return all the body waits for, or how it ended: equal for equal histories."""
@@ -239,60 +178,6 @@ class Machine:
         self.violation = self.changes = self.sagas = None  # their frames and their machine
 
     # --- what a body does with it
-
-    def call(
-        self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any = None
-    ) -> Coroutine[Any, Any, Any]:
-        """Take the key and the arguments of a step call; the step is asked for when awaited."""
-        loop = self.loop
-        if loop.dead:
-            loop.refuse()
-        payload = step.signature.encode(args, kwargs)
-        key = loop.scope().take(step.name)
-        call = self._unstarted[key] = self._ask(key, step, payload, options)
-        return call
-
-    @transparent
-    async def _ask(self, key: str, step: StepLike, payload: bytes, options: Any) -> Any:
-        loop = self.loop
-        if loop.dead:
-            loop.refuse()
-        self._unstarted.pop(key, None)
-        if len(self.asks) >= MAX_ASKS:
-            raise TooManyAsks(key=key, limit=MAX_ASKS)
-        hashed = BLANK.copy()
-        hashed.update(payload)
-        checked = hashed.digest() + step.signature.schema
-        event = self._next
-        if event is not None and event.key == key and event.digest == checked:
-            found = self._foreseen(step, event)
-            if found is not MISSING:
-                return found
-        ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
-        self.asks[key] = self._fresh[key] = ask
-        future = self._futures[key] = Future(loop=loop)
-        try:
-            return await future
-        except BaseException:
-            self._drop(key)
-            raise
-
-    def take_key(self, name: str) -> str:
-        """Return the next key of that name in the running task."""
-        if self.loop.dead:
-            self.loop.refuse()
-        return self.loop.scope().take(name)
-
-    def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-        """Remember a call that took `key`, until it is awaited."""
-        self._unstarted[key] = call
-        return call
-
-    def begin(self, key: str) -> None:
-        """Note that a tracked call is awaited now."""
-        if self.loop.dead:
-            self.loop.refuse()
-        self._unstarted.pop(key, None)
 
     @property
     def mailbox(self) -> Mailbox:
@@ -365,66 +250,6 @@ class Machine:
 
     # --- running
 
-    def _answered(self, event: Event, recorded: str) -> StepAsk:
-        """Return the ask this event answers. Raises `ReplayMismatch` if the body made none such."""
-        ask = self.asks.get(event.key)
-        if ask is None:
-            raise self._mismatch(recorded + event.key)
-        found, asked = event.digest, ask.digest
-        if found == asked:
-            return ask
-        if found is not None and found[8:] == asked[8:]:
-            raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
-        return ask
-
-    def _waits_for(self, event: Event) -> bool:
-        """Tell whether this answer would be accepted now; what is no answer always is."""
-        if event.kind == "timer.fired":
-            return event.key in self.loop.timers
-        if event.kind not in ("step.completed", "step.failed"):
-            return True
-        ask, found = self.asks.get(event.key), event.digest
-        return ask is not None and (
-            found is None or found == ask.digest or found[8:] != ask.digest[8:]
-        )
-
-    def _foreseen(self, step: StepLike, event: Event) -> object:
-        """Return the result of a step that is asked for now, if replay has it at hand.
-
-        The body would wait until nothing else in it is ready, and then be fed the next event. If
-        nothing else is ready and the next event is this result, waiting would change nothing.
-        """
-        loop = self.loop
-        if event.kind != "step.completed" or loop.ready or not loop.is_last:
-            return MISSING
-        try:
-            found = step.signature.result.decode(event.payload or b"null", where="result")
-        except HoldfastError:
-            return MISSING  # it is raised when the event is fed, where no body can catch it
-        self._next = next(self._ahead, None)
-        self.seq, self.now = event.seq, event.at
-        return found
-
-    def _decoded(self, step: StepLike, event: Event) -> object:
-        where = f"result of {event.key}"
-        try:
-            return step.signature.result.decode(event.payload or b"null", where=where)
-        except HoldfastError as error:
-            raise Undecodable(seq=event.seq, what=f"the {where}", problem=error.args[0]) from error
-
-    def _settle(self, key: str) -> Future[Any]:
-        del self.asks[key]
-        self._fresh.pop(key, None)
-        return self._futures.pop(key)
-
-    def _drop(self, key: str) -> None:
-        """Forget an ask the body gave up; tell the host if it knows of it."""
-        if self.asks.pop(key, None) is not None:
-            del self._futures[key]
-            if self._fresh.pop(key, None) is None:
-                self._dropped = self._dropped or []
-                self._dropped.append(key)
-
     def _spin(self) -> None:
         if self._is_inside:
             self._run()
@@ -469,20 +294,6 @@ class Machine:
         for call in open_calls.values():
             call.close()
         self.unawaited += tuple(open_calls)
-
-    def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
-        return ReplayMismatch(
-            seq=self.seq, recorded=recorded, asked=asked or self._waits(), source=self.source()
-        )
-
-    def _waits(self) -> str:
-        """Say in words what the body waits for."""
-        if self.ended:
-            return "has ended"
-        names = [*self.asks, *(timer.key for timer in self.loop.timers)]
-        names += [f"signal {name}" for name in self.awaited_signals()]
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"
 
     _TAKERS: ClassVar[Mapping[str, Callable[..., None]]] = {
         "step.completed": _complete,

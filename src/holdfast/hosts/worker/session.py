@@ -14,9 +14,10 @@ import asyncio
 import logging
 from functools import partial
 
-from holdfast.errors import BodyStuck, HistoryTooLong, HoldfastError, StoreError
+from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
 from holdfast.hosts.worker import attempts, length, overdue, replay, telling
-from holdfast.hosts.worker.held import Held, State
+from holdfast.hosts.worker.feeding import Feeding
+from holdfast.hosts.worker.held import State
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -34,7 +35,7 @@ from holdfast.ports.reply import Answered, tell
 log = logging.getLogger("holdfast.worker")
 
 
-class Session(Held):
+class Session(Feeding):
     """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
 
     __slots__ = ()
@@ -102,101 +103,6 @@ class Session(Held):
     def _break(self, error: Exception) -> None:
         """Have `drive` fail with what failed in the hands of somebody who has no part in it."""
         self._send(partial(_raise, error))
-
-    def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
-        """Feed one thing at a time: messages first, a cancel before all, then answers."""
-        machine = self.machine
-        if mail:
-            for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
-                self._feed_message(draft, message)
-        if len(results) == 1:
-            self._feed_result(draft, results[0])
-        elif results:
-            with machine.entered():
-                for result in results:
-                    self._feed_result(draft, result)
-        self._fire_timers(draft)
-        if self._shown:
-            self._record_shown(draft)
-        return self._take_turn()
-
-    def _record_shown(self, draft: Draft) -> None:
-        shown, self._shown = self._shown, ()
-        for step in shown:
-            if self.running.get(step.key) is step:
-                self.machine.feed(draft.add_started(step.ask, step.number))
-
-    def _take_turn(self) -> Turn:
-        machine = self.machine
-        if machine.warnings:
-            telling.tell_warnings(machine)
-        if machine.lines:
-            self.notes().hear(take_lines(machine))
-        if machine.is_stuck():
-            raise BodyStuck(source=machine.source())
-        turn = machine.take_turn()
-        if self._resumes:
-            self._resumes, turn.asks = False, self._unbegun()
-        return turn
-
-    def _feed_message(self, draft: Draft, message: Message) -> None:
-        event = draft.add_message(message)
-        if message.kind == "pause":
-            # What is cancelled goes on to its end.
-            self.paused = self.cancelled_at is None
-        elif message.kind == "cancel":
-            self.cancelled_at = self.cancelled_at or event.at
-            self.paused, self._deadline = False, None
-        self.machine.feed(event)
-        if self.machine.notes:
-            self._note(draft)
-
-    def _feed_result(self, draft: Draft, result: Result) -> None:
-        key = result.ask.key
-        if key not in self.machine.asks or self.machine.ended is not None:
-            return
-        if result.error is None:
-            self._retries.pop(key, None)
-            self.machine.feed(
-                draft.add_answer(result.ask, result.payload, result.took), result.value
-            )
-            if self.machine.notes:
-                self._note(draft)
-            return
-        decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
-        if decided.retrying is None:
-            self._retries.pop(key, None)
-        else:
-            self._retries[key] = decided.retrying
-        self.machine.feed(draft.add(decided.event))
-        if self.machine.notes:
-            self._note(draft)
-
-    def _fire_timers(self, draft: Draft) -> None:
-        machine = self.machine
-        if not self.paused:
-            while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
-                machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
-                if machine.notes:
-                    self._note(draft)
-        if self._deadline is not None and draft.at >= self._deadline:
-            self._pass_deadline(draft, self._deadline)
-
-    def _pass_deadline(self, draft: Draft, due: int) -> None:
-        """Cancel the body, as a cancel does. A pause does not stop the clock."""
-        if self.machine.ended is None:
-            self._overdue = overdue.awaited(self.machine, self._retries)
-            event = overdue.record(draft, due, self._overdue)
-            self.cancelled_at, self.paused, self._deadline = event.at, False, None
-            self.machine.feed(event)
-            if self.machine.notes:
-                self._note(draft)
-
-    def _note(self, draft: Draft) -> None:
-        """Record what the body said on the event it was just fed."""
-        notes, self.machine.notes = self.machine.notes, ()
-        for note in notes:
-            self.machine.feed(draft.add(note))
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
@@ -439,11 +345,6 @@ class Session(Held):
 
     # --- steps
 
-    def _unbegun(self) -> list[StepAsk]:
-        """Return what the body asks for and nobody has begun."""
-        begun = self._begun() | self._retries.keys()
-        return [ask for key, ask in self.machine.asks.items() if key not in begun]
-
     def _start(self, asks: list[StepAsk]) -> None:
         if self.draining or self.paused or self._is_held_back:
             return
@@ -455,10 +356,6 @@ class Session(Held):
                 again = self.machine.asks.get(key)
                 if again is not None and retrying.at <= now and key not in begun:
                     self._start_one(again, retrying.attempts + 1)
-
-    def _begun(self) -> set[str]:
-        """Return the keys of steps that run, or whose result waits for the next turn."""
-        return {*self.running, *(result.ask.key for result in self._results)}
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
         run = self.run

@@ -1,0 +1,126 @@
+"""How a body is shown what has come: one thing at a time, in the order of the draft.
+
+Messages come first, and a cancel before all of them; then answers, then due timers, then the
+deadline. What the body says on an event is recorded right after it.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import BodyStuck
+from holdfast.hosts.worker import attempts, overdue, telling
+from holdfast.hosts.worker.held import Held
+from holdfast.hosts.worker.steps import Result
+from holdfast.hosts.worker.turn import Draft
+from holdfast.machine.lines import take_lines
+from holdfast.model.asks import StepAsk, Turn
+from holdfast.model.run import Message
+
+
+class Feeding(Held):
+    """A run in hand whose machine is fed. `Session` commits what comes of it."""
+
+    __slots__ = ()
+
+    def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
+        """Feed one thing at a time: messages first, a cancel before all, then answers."""
+        machine = self.machine
+        if mail:
+            for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
+                self._feed_message(draft, message)
+        if len(results) == 1:
+            self._feed_result(draft, results[0])
+        elif results:
+            with machine.entered():
+                for result in results:
+                    self._feed_result(draft, result)
+        self._fire_timers(draft)
+        if self._shown:
+            self._record_shown(draft)
+        return self._take_turn()
+
+    def _record_shown(self, draft: Draft) -> None:
+        shown, self._shown = self._shown, ()
+        for step in shown:
+            if self.running.get(step.key) is step:
+                self.machine.feed(draft.add_started(step.ask, step.number))
+
+    def _take_turn(self) -> Turn:
+        machine = self.machine
+        if machine.warnings:
+            telling.tell_warnings(machine)
+        if machine.lines:
+            self.notes().hear(take_lines(machine))
+        if machine.is_stuck():
+            raise BodyStuck(source=machine.source())
+        turn = machine.take_turn()
+        if self._resumes:
+            self._resumes, turn.asks = False, self._unbegun()
+        return turn
+
+    def _feed_message(self, draft: Draft, message: Message) -> None:
+        event = draft.add_message(message)
+        if message.kind == "pause":
+            # What is cancelled goes on to its end.
+            self.paused = self.cancelled_at is None
+        elif message.kind == "cancel":
+            self.cancelled_at = self.cancelled_at or event.at
+            self.paused, self._deadline = False, None
+        self.machine.feed(event)
+        if self.machine.notes:
+            self._note(draft)
+
+    def _feed_result(self, draft: Draft, result: Result) -> None:
+        key = result.ask.key
+        if key not in self.machine.asks or self.machine.ended is not None:
+            return
+        if result.error is None:
+            self._retries.pop(key, None)
+            self.machine.feed(
+                draft.add_answer(result.ask, result.payload, result.took), result.value
+            )
+            if self.machine.notes:
+                self._note(draft)
+            return
+        decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
+        if decided.retrying is None:
+            self._retries.pop(key, None)
+        else:
+            self._retries[key] = decided.retrying
+        self.machine.feed(draft.add(decided.event))
+        if self.machine.notes:
+            self._note(draft)
+
+    def _fire_timers(self, draft: Draft) -> None:
+        machine = self.machine
+        if not self.paused:
+            while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
+                machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
+                if machine.notes:
+                    self._note(draft)
+        if self._deadline is not None and draft.at >= self._deadline:
+            self._pass_deadline(draft, self._deadline)
+
+    def _pass_deadline(self, draft: Draft, due: int) -> None:
+        """Cancel the body, as a cancel does. A pause does not stop the clock."""
+        if self.machine.ended is None:
+            self._overdue = overdue.awaited(self.machine, self._retries)
+            event = overdue.record(draft, due, self._overdue)
+            self.cancelled_at, self.paused, self._deadline = event.at, False, None
+            self.machine.feed(event)
+            if self.machine.notes:
+                self._note(draft)
+
+    def _note(self, draft: Draft) -> None:
+        """Record what the body said on the event it was just fed."""
+        notes, self.machine.notes = self.machine.notes, ()
+        for note in notes:
+            self.machine.feed(draft.add(note))
+
+    def _unbegun(self) -> list[StepAsk]:
+        """Return what the body asks for and nobody has begun."""
+        begun = self._begun() | self._retries.keys()
+        return [ask for key, ask in self.machine.asks.items() if key not in begun]
+
+    def _begun(self) -> set[str]:
+        """Return the keys of steps that run, or whose result waits for the next turn."""
+        return {*self.running, *(result.ask.key for result in self._results)}
