@@ -91,13 +91,16 @@ class Asking:
         loop = self.loop
         if loop.dead:
             loop.refuse()
-        payload = step.signature.encode(args, kwargs)
+        signature = step.signature
+        payload = signature.encode(args, kwargs)
         key = loop.scope().take(step.name)
-        call = self._unstarted[key] = self._ask(key, step, payload, options)
+        call = self._unstarted[key] = self._ask(key, step, signature, payload, options)
         return call
 
     @transparent
-    async def _ask(self, key: str, step: StepLike, payload: bytes, options: Any) -> Any:
+    async def _ask(
+        self, key: str, step: StepLike, signature: Signature, payload: bytes, options: Any
+    ) -> Any:
         loop = self.loop
         if loop.dead:
             loop.refuse()
@@ -106,11 +109,25 @@ class Asking:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
         hashed = BLANK.copy()
         hashed.update(payload)
-        checked = hashed.digest() + step.signature.schema
+        checked = hashed.digest() + signature.schema
         event = self._next
-        if event is not None and event.key == key and event.digest == checked:
-            found = self._foreseen(step, event)
-            if found is not MISSING:
+        if (
+            event is not None
+            and event.key == key
+            and event.digest == checked
+            and event.kind == "step.completed"
+            and loop.is_last
+            and not loop.ready
+        ):
+            # The body would wait until nothing else in it is ready, and then be fed the next event.
+            # Nothing else is ready and the next event is this result: to wait would change nothing.
+            try:
+                found = signature.result.decode(event.payload or b"null", where="result")
+            except HoldfastError:
+                pass  # it is raised when the event is fed, where no body can catch it
+            else:
+                self._next = next(self._ahead, None)
+                self.seq, self.now = event.seq, event.at
                 return found
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
         self.asks[key] = self._fresh[key] = ask
@@ -170,23 +187,6 @@ class Asking:
         return ask is not None and (
             found is None or found == ask.digest or found[8:] != ask.digest[8:]
         )
-
-    def _foreseen(self, step: StepLike, event: Event) -> object:
-        """Return the result of a step that is asked for now, if replay has it at hand.
-
-        The body would wait until nothing else in it is ready, and then be fed the next event. If
-        nothing else is ready and the next event is this result, waiting would change nothing.
-        """
-        loop = self.loop
-        if event.kind != "step.completed" or loop.ready or not loop.is_last:
-            return MISSING
-        try:
-            found = step.signature.result.decode(event.payload or b"null", where="result")
-        except HoldfastError:
-            return MISSING  # it is raised when the event is fed, where no body can catch it
-        self._next = next(self._ahead, None)
-        self.seq, self.now = event.seq, event.at
-        return found
 
     def _decoded(self, step: StepLike, event: Event) -> object:
         where = f"result of {event.key}"

@@ -108,7 +108,7 @@ class Machine(Asking):
         them by way of a failure that no longer counts. Their seqs are returned.
 
         A step that is asked for while nothing else in the body is ready, and whose result is the
-        next event, gets it at once instead of waiting to be fed: see `_foreseen`.
+        next event, gets it at once instead of waiting to be fed: see `Asking._ask`.
         """
         self._ahead = iter(events)
         self.is_quiet = len(events) > 1

@@ -95,9 +95,12 @@ class Signature:
         Raises `InvalidArguments` for a call the function would not take, `Unserialisable` and
         `PayloadTooLarge`.
         """
-        is_whole = not kwargs and len(args) == self._arity
-        given = dict(zip(self._names, args)) if is_whole else self._bind(args, kwargs)  # noqa: B905
-        if (*map(type, given.values()),) == self._exact:
+        if kwargs or len(args) != self._arity:
+            given = self._bind(args, kwargs)
+            args = (*given.values(),)
+        else:
+            given = dict(zip(self._names, args))  # noqa: B905 - as long as each other
+        if (*map(type, args),) == self._exact:
             try:
                 payload = self._to_json(given)
             except ValueError:  # a lone surrogate; `Codec.cross` finds the words
