@@ -59,6 +59,7 @@ ALL = (
     errors.RunClosed(run="order-42", status="completed"),
     errors.RunConflict(run="order-42", differs="input"),
     errors.IllegalMove(run="order-42", status="running", command="resume", allowed=("paused",)),
+    errors.UnknownKey(run="order-42", key="chrage#1", known=("reserve#1", "charge#1")),
     errors.RunFailed(run="order-42", type="ValueError", message="no such item"),
     errors.RunCancelled(run="order-42"),
     errors.RunTerminated(run="order-42"),

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src/holdfast/client.py"
 TARGET = ROOT / "src/holdfast/sync/client.py"
-CLASSES = {"Client": "SyncClient", "RunHandle": "SyncRunHandle"}
+CLASSES = {"Client": "SyncClient", "Steered": "SyncSteered", "RunHandle": "SyncRunHandle"}
 
 HEAD = '''"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
 
@@ -53,10 +53,10 @@ INIT = {
     def __exit__(self, *_: object) -> None:
         self.close()
 ''',
-    "RunHandle": '''
-    """One run, as seen from outside, for sync code."""
+    "Steered": '''
+    """A run that can be told what to do, for sync code."""
 
-    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+    def __init__(self, portal: Portal[Any], inside: Steered) -> None:
         self._portal, self._inside = portal, inside
 
     @property
@@ -66,6 +66,13 @@ INIT = {
 
     def __repr__(self) -> str:
         return repr(self._inside)
+''',
+    "RunHandle": '''
+    """One run, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+        super().__init__(portal, inside)
+        self._inside: RunHandle[R_co] = inside
 ''',
 }
 
@@ -105,7 +112,8 @@ def imports(tree: ast.Module, body: str) -> list[str]:
 
 
 def sync_class(node: ast.ClassDef) -> str:
-    bases = f"({', '.join(ast.unparse(base) for base in node.bases)})" if node.bases else ""
+    names = ", ".join(sync_type(ast.unparse(base)) for base in node.bases)
+    bases = f"({names})" if node.bases else ""
     public = [m for m in node.body if isinstance(m, Function) and not m.name.startswith("_")]
     overloaded = {method.name for method in public if is_overload(method)}
     methods = [sync_method(method, overloaded) for method in public]

@@ -24,7 +24,13 @@ from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
 from holdfast.machine.values import Schema, digest
 from holdfast.model.annotations import LogFilter, LogLine, Progress
-from holdfast.model.checks import checked_id, checked_limit, checked_reason, checked_statuses
+from holdfast.model.checks import (
+    checked_id,
+    checked_key,
+    checked_limit,
+    checked_reason,
+    checked_statuses,
+)
 from holdfast.model.commands import (
     CancelRun,
     PauseRun,
@@ -169,7 +175,71 @@ class Client:
         return total
 
 
-class RunHandle(Generic[R_co]):
+class Steered:
+    """A run that can be told what to do."""
+
+    def __init__(self, engine: LocalEngine, id: str) -> None:
+        self._engine, self.id = engine, id
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
+
+        Raises `RunNotFound` or `RunClosed`.
+        """
+        now, told = self._engine.store.now(), checked_reason(reason, "cancel")
+        command = CancelRun(self._engine.ns, self.id, new_id(now), now, told)
+        is_first: bool = await self._engine.do(command)
+        return is_first
+
+    async def terminate(self, reason: str = "") -> None:
+        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
+        await self._engine.do(self._at(TerminateRun, reason=checked_reason(reason, "terminate")))
+
+    async def pause(self, reason: str = "") -> None:
+        """Have the run start no more steps; those that run finish and are recorded."""
+        now, told = self._engine.store.now(), checked_reason(reason, "pause")
+        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, told))
+
+    async def resume(self) -> None:
+        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
+        await self._engine.do(self._at(ResumeRun))
+
+    async def retry(self, reason: str = "") -> None:
+        """Let a failed, blocked or quarantined run try again from where it failed.
+
+        What it has recorded is not run again, unless a saga has undone it. One that could not undo
+        all goes on with what is owed. Raises `IllegalMove`.
+        """
+        told = checked_reason(reason, "retry")
+        await self._engine.retry(self.id, self._engine.store.now(), told)
+
+    async def rerun(
+        self,
+        from_: str | None = None,
+        *,
+        keep_keys: bool = False,
+        reason: str = "",
+        id: str | None = None,
+    ) -> Sequence[str]:
+        """Take the run back to where it asked for the step `from_`, or to its start.
+
+        Works on open and on closed runs. What was asked for later no longer counts; nothing is
+        deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
+        whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
+        nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
+        """
+        key, told = checked_key(from_, where="rerun", path="from_"), checked_reason(reason, "rerun")
+        known = "" if id is None else checked_id(id, field="rerun id")
+        return await self._engine.rerun(self.id, key, told, keep_keys=keep_keys, id=known)
+
+    def _at(self, command: Any, **fields: Any) -> Any:
+        return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
+
+
+class RunHandle(Steered, Generic[R_co]):
     """One run, as seen from outside."""
 
     def __init__(
@@ -179,11 +249,8 @@ class RunHandle(Generic[R_co]):
         workflow: Workflow[..., R_co] | None = None,
         app: App | None = None,
     ) -> None:
-        self._engine, self.id = engine, id
+        super().__init__(engine, id)
         self._workflow, self._app = workflow, app
-
-    def __repr__(self) -> str:
-        return f"<run {self.id}>"
 
     async def result(self) -> R_co:
         """Return what the workflow returned, when it has.
@@ -244,41 +311,6 @@ class RunHandle(Generic[R_co]):
         command = SignalRun(self._engine.ns, self.id, signal.name, payload, message, now)
         is_new: bool = await self._engine.do(command)
         return is_new
-
-    async def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
-
-        Raises `RunNotFound` or `RunClosed`.
-        """
-        now, told = self._engine.store.now(), checked_reason(reason, "cancel")
-        command = CancelRun(self._engine.ns, self.id, new_id(now), now, told)
-        is_first: bool = await self._engine.do(command)
-        return is_first
-
-    async def terminate(self, reason: str = "") -> None:
-        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        await self._engine.do(self._at(TerminateRun, reason=checked_reason(reason, "terminate")))
-
-    async def pause(self, reason: str = "") -> None:
-        """Have the run start no more steps; those that run finish and are recorded."""
-        now, told = self._engine.store.now(), checked_reason(reason, "pause")
-        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, told))
-
-    async def resume(self) -> None:
-        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
-        await self._engine.do(self._at(ResumeRun))
-
-    async def retry(self, reason: str = "") -> None:
-        """Let a failed, blocked or quarantined run try again from where it failed.
-
-        What it has recorded is not run again, unless a saga has undone it. One that could not undo
-        all goes on with what is owed. Raises `IllegalMove`.
-        """
-        told = checked_reason(reason, "retry")
-        await self._engine.retry(self.id, self._engine.store.now(), told)
-
-    def _at(self, command: Any, **fields: Any) -> Any:
-        return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
 
     async def _schema(self) -> Schema[R_co]:
         if self._workflow is None:

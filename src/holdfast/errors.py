@@ -23,6 +23,7 @@ HoldfastError
 ├── RunClosed                HF202
 ├── RunConflict              HF203  the id is taken by a run of other work
 ├── IllegalMove              HF204  the run's status does not allow this command
+├── UnknownKey               HF205  the run's history holds no such key, or no such event
 ├── RunFailed                HF301  what `result()` raises for a run that did not complete
 │   ├── RunCancelled         HF302
 │   ├── RunTerminated        HF303
@@ -54,6 +55,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
+
+LISTED = 20
+"""How many of the known names a message lists."""
 
 
 class HoldfastError(Exception):
@@ -341,6 +345,24 @@ class IllegalMove(HoldfastError):
         super().__init__(
             f"Cannot {command} run {run!r}: it is {status}, and that works on runs that are "
             f"{' or '.join(allowed)}. {self.hint.replace('RUN', run)}"
+        )
+
+
+class UnknownKey(HoldfastError):
+    """The history of the run holds nothing under that key."""
+
+    code = "HF205"
+    hint = "Name one of those; `holdfast runs show RUN` lists them with what they gave."
+
+    def __init__(self, *, run: str, key: str, known: tuple[str, ...]) -> None:
+        self.run, self.key, self.known = run, key, known
+        near = nearest(key, known)
+        meant = f" Did you mean {near!r}?" if near else ""
+        more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+        listed = f"{', '.join(known[:LISTED])}{more}" if known else "nothing"
+        super().__init__(
+            f"Run {run!r} has recorded nothing under {key[:60]!r}.{meant} It has {listed}. "
+            f"{self.hint.replace('RUN', run)}"
         )
 
 

@@ -17,6 +17,7 @@ ROWS: dict[str, str] = {
     "id or name that cannot be stored": "",
     "same id, other work": "",
     "signal to nobody": "",
+    "key that is none": "",
     "delay that is none": "",
     "retry policy": "",
     "settings": "",

@@ -239,6 +239,24 @@ class ImportsAwake(Mutant):
         return write._replace(export=write.export._replace(run=awake))
 
 
+class LosesMail(Mutant):
+    """Messages of a run that goes back are not given back to it."""
+
+    def change(self, write: Write) -> Write:
+        if isinstance(write, Move) and write.rewind is not None:
+            return write._replace(rewind=write.rewind._replace(messages=()))
+        return write
+
+
+class StaysCancelled(Mutant):
+    """A run that goes back before its cancel can never be cancelled again."""
+
+    def change(self, write: Write) -> Write:
+        if isinstance(write, Move) and write.rewind is not None:
+            return write._replace(rewind=write.rewind._replace(forgets_cancel=False))
+        return write
+
+
 class LoadsTheDead(Mutant):
     """Superseded events are loaded with the living."""
 
@@ -274,5 +292,5 @@ MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
     KeepsEpoch, ClaimsTwice, ServesAll, NoPriority, PagesByNumber, AnyTermWillDo, KeepsTags,
-    ImportsAwake, LoadsTheDead, ClockGoesBack, TellsBeforeTheCommit,
+    ImportsAwake, LosesMail, StaysCancelled, LoadsTheDead, ClockGoesBack, TellsBeforeTheCommit,
 )  # fmt: skip

@@ -15,7 +15,17 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.model.writes import (
+    Advance,
+    Claim,
+    Claimed,
+    Filter,
+    Move,
+    Notice,
+    Outcome,
+    Page,
+    Write,
+)
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.crash_world import Plant
 
@@ -102,6 +112,18 @@ class ParksBlindly(Wrapper):
                 for write in batch
             ]
         )
+
+
+class Adopts(Wrapper):
+    """Takes a run back, and leaves the old outcome of the step in place."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        return await self.inner.write([self._adopting(write) for write in batch])
+
+    def _adopting(self, write: Write) -> Write:
+        if not isinstance(write, Move) or write.rewind is None:
+            return write
+        return write._replace(supersedes=write.supersedes[1:])
 
 
 class TellsFirst(Wrapper):
@@ -228,4 +250,5 @@ PLANTED: dict[str, Planted] = {
     "feed after the commit": lambda: session(FeedsLate),
     "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
     "compensation skipped after a crash": forgetting,
+    "rerun that adopts the old outcome": lambda: plain(Plant(below=Adopts)),
 }

@@ -7,10 +7,11 @@ import itertools
 import os
 
 import holdfast as hf
-from holdfast.machine.sagas import undone_by
+from holdfast.model.keys import undone_by
 from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
 from holdfast.testing.loop import LIFE
+from tests.crash.travels import TRAVELS
 
 app = hf.App("crash")
 go = hf.Signal("go", int)
@@ -719,6 +720,7 @@ SCENARIOS = {
                  flavours=("stall",)),
         Scenario("queues", app, run_queues, workers=2, flavours=("stall",),
                  serves={"caller": ("near",), "worker1": ("far",), "worker2": ("far", "other")}),
+        *TRAVELS,
         Scenario("storm", app, run_storm, flavours=("stall",)),
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
     )

@@ -17,6 +17,7 @@ CATCHERS = {
     "feed after the commit": "race",
     "eviction by garbage collection": "eviction",
     "compensation skipped after a crash": "saga",
+    "rerun that adopts the old outcome": "rerun",
 }
 
 

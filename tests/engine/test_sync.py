@@ -186,6 +186,14 @@ def use_retry(client: hf.SyncClient) -> None:
     assert "run.reopened" in [event.kind for event in run.events()]
 
 
+def use_rerun(client: hf.SyncClient) -> None:
+    run = client.start(talks.bind())
+    run.result()
+    assert run.rerun("chats#1") == ["chats#1"]
+    run.result()
+    assert run.describe().generation == 2
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "get"): use_get,
@@ -205,6 +213,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.RunHandle, "pause"): use_pause,
     (hf.RunHandle, "resume"): use_resume,
     (hf.RunHandle, "retry"): use_retry,
+    (hf.RunHandle, "rerun"): use_rerun,
 }
 TWINS: dict[type, type] = {hf.Client: hf.SyncClient, hf.RunHandle: hf.SyncRunHandle}
 

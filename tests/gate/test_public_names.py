@@ -21,7 +21,7 @@ Progress ReplayMismatch
 Retry RetryAfter Run RunCancelled RunClosed RunCompensationFailed RunConflict RunFailed
 RunHandle RunNotFound
 RunTerminated RunTimedOut Saga Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
-StoreUnavailable SyncClient SyncInLoop SyncRunHandle TooManyAsks
+StoreUnavailable SyncClient SyncInLoop SyncRunHandle TooManyAsks UnknownKey
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
 cancelled deprecate_patch get_version heartbeat idempotency_key last_heartbeat log now patched
 random saga sleep uuid wait wait_for

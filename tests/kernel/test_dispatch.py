@@ -15,6 +15,7 @@ from holdfast.model.commands import (
     QuarantineRun,
     ReapLeases,
     RenewLease,
+    RerunRun,
     ResumeRun,
     RetireWorker,
     RetryRun,
@@ -38,6 +39,7 @@ MOVES: list[Command] = [
     ResumeRun("ns", "r", 9),
     QuarantineRun("ns", "r", 9, "why"),
     *(retry(status) for status in sorted(RESUMED | REOPENED)),
+    RerunRun("ns", "r", 1, FAILED, 9),
 ]
 
 
@@ -70,7 +72,10 @@ def test_terminate_and_quarantine_start_wherever_they_may() -> None:
     assert (terminate.wake_at, quarantine.wake_at) == (None, None)
 
 
-@pytest.mark.parametrize("command", [ResumeRun("ns", "r", 9), retry("failed"), retry("blocked")])
+@pytest.mark.parametrize(
+    "command",
+    [ResumeRun("ns", "r", 9), retry("failed"), retry("blocked"), RerunRun("ns", "r", 1, FAILED, 9)],
+)
 def test_what_goes_back_to_work_is_claimable_at_once(command: Command) -> None:
     write = decide(command)
     assert isinstance(write, Move)

@@ -21,6 +21,7 @@ from holdfast.model.commands import (
     QuarantineRun,
     ReapLeases,
     RenewLease,
+    RerunRun,
     ResumeRun,
     RetireWorker,
     RetryRun,
@@ -41,6 +42,7 @@ PAUSE = PauseRun("default", "r", "m", 9)
 TERMINATE = TerminateRun("default", "r", 9)
 RESUME = ResumeRun("default", "r", 9)
 QUARANTINE = QuarantineRun("default", "r", 9, "why")
+RERUN = RerunRun("default", "r", 1, (), 9)
 RETRY = RetryRun("default", "r", "failed", HISTORY, 9)
 TURN = CommitTurn("default", "r", 1, 2, (Event("step.completed", 9, "a#1", seq=3),), 9, owner="A")
 PARK = TURN._replace(events=(), status="waiting", owner=None, inbox_seq=0)
@@ -108,6 +110,15 @@ def test_a_refused_move_says_why(command: Command, status) -> None:
         read(command, Outcome(False, run(status=status)))
     if isinstance(caught.value, IllegalMove):
         assert caught.value.allowed == tuple(sorted(legal))
+
+
+@pytest.mark.parametrize("status", sorted(RUN_MOVES))
+def test_a_rerun_of_a_run_that_moved_on_is_decided_again(status) -> None:
+    if status in movable_to("pending"):
+        assert read(RERUN, Outcome(False, run(status=status))) is None
+    else:
+        with pytest.raises(IllegalMove, match=status):
+            read(RERUN, Outcome(False, run(status=status)))
 
 
 @pytest.mark.parametrize("applied", [True, False])

@@ -13,9 +13,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.machine.paranoid import check_replay, twin_of
-from holdfast.machine.sagas import undone_by
 from holdfast.machine.tasks import key_of
 from holdfast.model.events import Event
+from holdfast.model.keys import undone_by
 from tests.machine.driver import Driver, Step, pack, work
 
 RUNS = 400

@@ -10,9 +10,10 @@ import holdfast as hf
 from holdfast.errors import BadDefinition, CompensationFailed, StepFailed
 from holdfast.machine.machine import Machine
 from holdfast.machine.paranoid import twin_of
-from holdfast.machine.sagas import sagas_of, taken_back, undone_by
+from holdfast.machine.sagas import sagas_of, taken_back
 from holdfast.model.asks import Ended
 from holdfast.model.events import Event
+from holdfast.model.keys import undone_by
 from tests.machine import driver as drivers
 from tests.machine.driver import Step, pack, ship, work
 

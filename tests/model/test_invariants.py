@@ -168,7 +168,19 @@ UNSOUND: dict[str, tuple[str, Dump, str]] = {
         "I6", dump(run(inbox_seq=2, cancel=1), inbox=(cancel(1), cancel(2))), "there are 2 cancels"
     ),
     "a cancel that was read and not recorded": (
-        "I6", dump(run(inbox_seq=1, inbox_read=1, cancel=2), inbox=(cancel(1),)), "events [] record"
+        "I6", dump(run(inbox_seq=1, inbox_read=1, cancel=2), inbox=(cancel(1),)), "and - recorded"
+    ),
+    "a generation that begins by itself": (
+        "I2", dump(run(generation=2), FIRST, event(2, "step.completed", "a#1", generation=2)),
+        "event 2, step.completed, begins generation 2",
+    ),
+    "an event that gave way to none": (
+        "I1",
+        dump(
+            run(seq=3), FIRST, event(2, "step.completed", "a#1", superseded_by=3),
+            event(3, "step.completed", "a#1"),
+        ),
+        "superseded by 3, a step.completed",
     ),
     "a timer that fired early": (
         "I7", dump(None, FIRST, event(2, "timer.fired", "t", payload=b"15")), "fired 5 µs early"

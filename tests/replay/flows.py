@@ -320,6 +320,14 @@ async def owed() -> list[str]:
     return []
 
 
+@app.workflow
+async def rerun() -> list[int]:
+    """Its history holds steps and signals that a rerun took back, and a sibling that was kept."""
+    before, sibling = await asyncio.gather(work(1), work(2))
+    heard = await hf.wait_for(go) if hf.patched("after the cut") else 0
+    return [before, sibling, heard, await work(3), hf.random().randrange(100)]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -331,7 +339,7 @@ FEATURES = {
     "cancel with clean-up": ("cancelled",),
     "patched": ("patched", "unpatched"),
     "get_version and deprecate_patch": ("get_version", "unpatched"),
-    "a run that was reopened": ("reopened", "owed"),
+    "a run that was reopened": ("reopened", "owed", "rerun"),
     "sagas": ("sagas", "owed"),
 }
 """What a body can do, and the workflows whose histories show it."""
@@ -366,6 +374,10 @@ async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
         await run.signal(go, 2)
     if name == "cancelled":
         await run.cancel()
+    if name == "rerun":
+        await run.signal(go, 4)
+        await run.result()
+        await run.rerun("work#1")
     if name in ("reopened", "owed"):
         BROKEN = True
         with contextlib.suppress(hf.RunFailed):

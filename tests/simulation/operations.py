@@ -15,6 +15,7 @@ from holdfast.model.commands import (
     QuarantineRun,
     ReapLeases,
     RenewLease,
+    RerunRun,
     ResumeRun,
     RetireWorker,
     RetryRun,
@@ -23,7 +24,7 @@ from holdfast.model.commands import (
     TerminateRun,
 )
 from holdfast.model.dump import Dump
-from holdfast.model.events import Event, EventKind, Failure
+from holdfast.model.events import CLASS_OF, Event, EventKind, Failure
 from holdfast.model.failures import encode_failure
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import PRIORITIES
@@ -60,6 +61,7 @@ class Operations:
             "resume": (self._resume, 4),
             "quarantine": (self._quarantine, 3),
             "retry": (self._retry, 3),
+            "rerun": (self._rerun, 2),
             "commit": (self._commit, 20),
             "annotate": (self._annotate, 6),
             "renew": (self._renew, 3),
@@ -149,6 +151,21 @@ class Operations:
         living = tuple(event for event in events if event.superseded_by is None)
         stale = living[:-1] if self.chance.random() < 0.1 and run.status == "blocked" else living
         return RetryRun(run.ns, run.id, run.status, stale, self.dump.now, deadline=run.deadline)
+
+    def _rerun(self) -> Operation:
+        run = self._run()
+        if run is None:
+            return self._start()
+        events = self.dump.events[run.ns, run.id]
+        living = tuple(event for event in events if event.superseded_by is None)
+        keys = [event.key for event in living if CLASS_OF[event.kind] == "answer"]
+        key = self.chance.choice((None, *keys))
+        stale = living[:-1] if self.chance.random() < 0.1 and len(living) > 1 else living
+        if key not in (None, *(event.key for event in stale)):
+            key = None
+        return RerunRun(
+            run.ns, run.id, run.generation, stale, self.dump.now, key, deadline=run.deadline
+        )
 
     def _renew(self) -> Operation:
         lease = self.chance.choice((LEASE, LEASE, LEASE // 5))

@@ -34,6 +34,7 @@ EXPECTED = {
     "resume": {"row", "IllegalMove", "RunClosed", "RunNotFound"},
     "quarantine": {"row", "IllegalMove", "RunClosed", "RunNotFound"},
     "retry": {"row", "IllegalMove"},
+    "rerun": {"row", "none"},
     "commit": {"applied", "lost", "moved", "cancel", "mail", "early"},
     "annotate": {"True", "False"},
     "renew": {"True", "False"},

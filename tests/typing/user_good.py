@@ -1,7 +1,7 @@
 """A user's file. Both type checkers must accept all of it, and infer what `assert_type` says."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -187,6 +187,8 @@ async def main(order: Order) -> None:
         async for event in run.events():
             assert_type(event.key, str)
         assert_type(await run.result(), Receipt)
+
+        assert_type(await run.rerun("charge#2", keep_keys=True, reason="torn"), Sequence[str])
 
         assert_type(await client.get("order-42", checkout).result(), Receipt)
         await client.get("order-42").signal("approved", {"by": "ada"})

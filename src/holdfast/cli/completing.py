@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,19 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[st
 def workflows(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the workflows of the newest runs."""
     return _beginning({run.workflow for run in _newest(ctx)}, incomplete)
+
+
+def keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys of the steps, timers and children that the typed run has recorded."""
+
+    async def read(engine: Any) -> list[str]:
+        from holdfast.cli.door import found
+        from holdfast.model.events import CLASS_OF
+
+        loaded = await engine.load(await found(engine, ctx.params.get("run") or "@last"))
+        return [event.key for event in loaded.events if CLASS_OF[event.kind] == "answer"]
+
+    return [key for key in _read(ctx, read) if key.startswith(incomplete)]
 
 
 def filters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -71,10 +84,6 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 def _newest(ctx: click.Context, **fields: Any) -> list[Any]:
     """Return the newest runs, or none if the store cannot be read."""
-    from holdfast.cli.door import DEFAULT_STORE, Door
-
-    url = ctx.params.get("url") or os.environ.get("HOLDFAST_STORE") or DEFAULT_STORE
-    name = ctx.params.get("namespace") or os.environ.get("HOLDFAST_NAMESPACE") or "default"
 
     async def read(engine: Any) -> list[Any]:
         from holdfast.model.writes import Filter, Page
@@ -82,6 +91,14 @@ def _newest(ctx: click.Context, **fields: Any) -> list[Any]:
         found: list[Any] = await engine.find(Filter(engine.ns, **fields), Page(MOST))
         return found
 
+    return _read(ctx, read)
+
+
+def _read(ctx: click.Context, read: Callable[[Any], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
+    from holdfast.cli.door import DEFAULT_STORE, Door
+
+    url = ctx.params.get("url") or os.environ.get("HOLDFAST_STORE") or DEFAULT_STORE
+    name = ctx.params.get("namespace") or os.environ.get("HOLDFAST_NAMESPACE") or "default"
     # Whatever it is, the shell's line is no place for it.
     with suppress(Exception):
         return Door(url, name).enter(read)

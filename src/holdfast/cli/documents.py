@@ -40,6 +40,7 @@ def event_document(event: Event) -> dict[str, Any]:
         "took_us": event.took,
         "generation": event.generation,
         "epoch": event.epoch,
+        "superseded_by": event.superseded_by,
         "payload": value_of(event.payload),
     }
 

@@ -13,9 +13,8 @@ ended again, what is owed runs once more.
 
 from __future__ import annotations
 
-import json
-
 from holdfast.kernel.refusal import illegal
+from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RetryRun
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event, EventKind
 from holdfast.model.failures import decode_failure
@@ -23,16 +22,13 @@ from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Move, Outcome
 
-ATTEMPTS = ("step.retrying", "step.started")
 RESUMED: frozenset[RunStatus] = frozenset({"blocked", "quarantined"})
 REOPENED: frozenset[RunStatus] = frozenset({"failed", "timed_out", "compensation_failed"})
 
 
 def decide(command: RetryRun) -> Move:
     """Make the run pending, guarded by the history the decision was made on."""
-    seq = max((event.seq for event in command.history), default=0)
     reopens = command.status in REOPENED
-    payload = json.dumps({"reason": command.reason}).encode() if command.reason else None
     kind: EventKind = "run.reopened" if reopens else "run.resumed"
     key = COMPENSATION if command.status == "compensation_failed" else ""
     return Move(
@@ -40,12 +36,12 @@ def decide(command: RetryRun) -> Move:
         run=command.run,
         origins=(REOPENED if reopens else RESUMED),
         status="pending",
-        event=Event(kind, command.at, key, payload, digest=command.shape),
+        event=Event(kind, command.at, key, told(reason=command.reason), digest=command.shape),
         wake_at=command.at,
-        seq=seq,
+        seq=length_of(command.history),
         supersedes=superseded(command.history) if reopens else (),
         reopens=reopens,
-        deadline=_deadline(command),
+        deadline=deadline_of(command.history, command.deadline, command.at),
     )
 
 
@@ -61,15 +57,6 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     notes = [e.seq for e in history if _is_taken_back(e, cut)]
     deadlines = [e.seq for e in history if e.kind == "deadline.passed"]
     return tuple(sorted({close.seq, *failures, *attempts, *notes, *deadlines}))
-
-
-def _deadline(command: RetryRun) -> int | None:
-    """Give a reopened run as long again as it had from its start, or from its last reopening."""
-    if command.deadline is None or not command.history:
-        return None
-    began = max(e.at for e in command.history if e.kind in ("run.started", "run.reopened"))
-    # The store stamps the reopening no earlier than the last event.
-    return max(command.at, command.history[-1].at) + command.deadline - began
 
 
 def _is_taken_back(event: Event, cut: int) -> bool:

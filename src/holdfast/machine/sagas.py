@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -27,6 +27,7 @@ from holdfast.machine.primitives import here
 from holdfast.machine.tasks import Scope, Task, is_transparent, key_of, transparent
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event
 from holdfast.model.failures import failure_of
+from holdfast.model.keys import is_of, undone_by
 
 R = TypeVar("R")
 Undo = Callable[[Any], Awaitable[object]]
@@ -327,18 +328,8 @@ def taken_back(events: Sequence[Event], left_out: Iterable[int], generation: int
         and event.generation < generation
         and event.seq not in dropped
         and CLASS_OF[event.kind] == "answer"
-        and any(event.key == key or event.key.startswith(f"{key}/") for key in undone)
+        and any(is_of(event.key, key) for key in undone)
     )
-
-
-def undone_by(key: str) -> Iterator[str]:
-    """Yield the key of the call that a step with this key undoes, if it undoes one."""
-    parts = key.split("/")
-    for place in reversed(range(len(parts) - 1)):
-        part = parts[place]
-        if part.startswith("undo(") and part.endswith(")"):
-            yield "/".join([*parts[:place], part[5:-1]])
-            return
 
 
 def _lets_undo_again(event: Event) -> bool:

@@ -43,6 +43,15 @@ def checked_reason(reason: str, command: str) -> str:
     raise InvalidValue(where=command, path="reason", problem=problem, hint=hint)
 
 
+def checked_key(key: str | None, *, where: str, path: str) -> str | None:
+    """Return the key of a step, if it can be one. Raises `InvalidValue`."""
+    if key is None or isinstance(key, str):
+        return key
+    problem = f"{type(key).__name__} is no text"
+    hint = "Give the key of a step, such as 'charge#2'."
+    raise InvalidValue(where=where, path=path, problem=problem, hint=hint)
+
+
 def checked_limit(limit: int) -> int:
     """Return how many runs a page may have. Raises `InvalidValue`."""
     if type(limit) is int and 0 <= limit <= LARGEST_PAGE:

@@ -109,6 +109,23 @@ class RetryRun(NamedTuple):
     """The shape of the code in whose name a blocked run tries again by itself."""
 
 
+class RerunRun(NamedTuple):
+    """Take a run back to where it asked for `key`, or to its start. `history` is what it holds."""
+
+    ns: str
+    run: str
+    generation: int
+    history: tuple[Event, ...]
+    at: int
+    key: str | None = None
+    keep_keys: bool = False
+    """Whether its steps keep the idempotency keys they had."""
+    reason: str = ""
+    deadline: int | None = None
+    id: str = ""
+    """What a repeat of this rerun is known by."""
+
+
 class ClaimRuns(NamedTuple):
     """Take over runs that can go on."""
 
@@ -212,6 +229,6 @@ class PruneRuns(NamedTuple):
 
 Command = (
     StartRun | ImportRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun
-    | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns
-    | DefineWorkflow
+    | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker | QuarantineRun
+    | PruneRuns | DefineWorkflow
 )  # fmt: skip

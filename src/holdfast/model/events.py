@@ -54,6 +54,9 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
 COMPENSATION = "compensation"
 """The key of a `run.reopened` that lets undos run again which had failed for good."""
 
+BEGINNINGS: frozenset[EventKind] = frozenset({"run.reopened"})
+"""The kinds that begin a generation, and that may supersede what came before."""
+
 FED: frozenset[EventKind] = frozenset(
     kind for kind, group in CLASS_OF.items() if group in ("start", "answer", "message", "note")
 )

@@ -21,16 +21,17 @@ _CLOSING: frozenset[RunStatus] = frozenset(
 )
 
 RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
-    "pending": frozenset({"running", "paused", "quarantined", "terminated"}),
-    "running": frozenset[RunStatus]({"waiting", "paused", "blocked", "terminated"}) | _CLOSING,
-    "waiting": frozenset({"running", "paused", "quarantined", "terminated"}),
+    "pending": frozenset({"pending", "running", "paused", "quarantined", "terminated"}),
+    "running": frozenset[RunStatus]({"pending", "waiting", "paused", "blocked", "terminated"})
+    | _CLOSING,
+    "waiting": frozenset({"pending", "running", "paused", "quarantined", "terminated"}),
     "paused": frozenset({"pending", "running", "waiting", "terminated"}),
     "blocked": frozenset({"pending", "running", "waiting", "terminated"}),
     "quarantined": frozenset({"pending", "waiting", "terminated"}),
-    "completed": frozenset(),
+    "completed": frozenset({"pending"}),
     "failed": frozenset({"pending"}),
-    "cancelled": frozenset(),
-    "terminated": frozenset(),
+    "cancelled": frozenset({"pending"}),
+    "terminated": frozenset({"pending"}),
     "timed_out": frozenset({"pending"}),
     "compensation_failed": frozenset({"pending"}),
     "moved": frozenset(),

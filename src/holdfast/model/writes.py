@@ -104,13 +104,25 @@ class Put(NamedTuple):
     unless: RunStatus | None = None
 
 
+class Rewind(NamedTuple):
+    """What a run that goes back in its history does beside losing events.
+
+    Messages go back into its inbox, before those it has not read; its heartbeats are forgotten.
+    """
+
+    messages: tuple[str, ...] = ()
+    """The ids of messages that are unread again, in the order in which they came."""
+    forgets_cancel: bool = False
+    """Whether the cancel it took no longer counts."""
+
+
 class Move(NamedTuple):
     """Move a run from one of `origins` to `status`, whoever holds it.
 
     The epoch goes up, so that a former holder is refused. `supersedes` are the seqs of events
     that stop counting; `seq`, if given, is how long the history must be; `strikes` is how many the
     run must have at least. A run that `reopens` gets `deadline`; others keep theirs. One that is
-    closed by it loses its heartbeats.
+    closed by it, or goes back, loses its heartbeats.
     """
 
     ns: str
@@ -125,6 +137,7 @@ class Move(NamedTuple):
     reopens: bool = False
     deadline: int | None = None
     strikes: int = 0
+    rewind: Rewind | None = None
 
 
 class Annotate(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from holdfast.app import App
-from holdfast.client import Client, Listing, RunHandle
+from holdfast.client import Client, Listing, RunHandle, Steered
 from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import Signal
@@ -127,10 +127,10 @@ class SyncClient:
         return self._portal.call("prune", self._inside.prune(older_than=older_than))
 
 
-class SyncRunHandle(Generic[R_co]):
-    """One run, as seen from outside, for sync code."""
+class SyncSteered:
+    """A run that can be told what to do, for sync code."""
 
-    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+    def __init__(self, portal: Portal[Any], inside: Steered) -> None:
         self._portal, self._inside = portal, inside
 
     @property
@@ -140,6 +140,60 @@ class SyncRunHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return repr(self._inside)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
+
+        Raises `RunNotFound` or `RunClosed`.
+        """
+        return self._portal.call("cancel", self._inside.cancel(reason))
+
+    def terminate(self, reason: str = "") -> None:
+        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
+        self._portal.call("terminate", self._inside.terminate(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Have the run start no more steps; those that run finish and are recorded."""
+        self._portal.call("pause", self._inside.pause(reason))
+
+    def resume(self) -> None:
+        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
+        self._portal.call("resume", self._inside.resume())
+
+    def retry(self, reason: str = "") -> None:
+        """Let a failed, blocked or quarantined run try again from where it failed.
+
+        What it has recorded is not run again, unless a saga has undone it. One that could not undo
+        all goes on with what is owed. Raises `IllegalMove`.
+        """
+        self._portal.call("retry", self._inside.retry(reason))
+
+    def rerun(
+        self,
+        from_: str | None = None,
+        *,
+        keep_keys: bool = False,
+        reason: str = "",
+        id: str | None = None,
+    ) -> Sequence[str]:
+        """Take the run back to where it asked for the step `from_`, or to its start.
+
+        Works on open and on closed runs. What was asked for later no longer counts; nothing is
+        deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
+        whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
+        nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
+        """
+        return self._portal.call(
+            "rerun", self._inside.rerun(from_, keep_keys=keep_keys, reason=reason, id=id)
+        )
+
+
+class SyncRunHandle(SyncSteered, Generic[R_co]):
+    """One run, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
+        super().__init__(portal, inside)
+        self._inside: RunHandle[R_co] = inside
 
     def result(self) -> R_co:
         """Return what the workflow returned, when it has.
@@ -193,30 +247,3 @@ class SyncRunHandle(Generic[R_co]):
             "signal", cast("Any", self._inside).signal(signal, value, id=id)
         )
         return found
-
-    def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
-
-        Raises `RunNotFound` or `RunClosed`.
-        """
-        return self._portal.call("cancel", self._inside.cancel(reason))
-
-    def terminate(self, reason: str = "") -> None:
-        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        self._portal.call("terminate", self._inside.terminate(reason))
-
-    def pause(self, reason: str = "") -> None:
-        """Have the run start no more steps; those that run finish and are recorded."""
-        self._portal.call("pause", self._inside.pause(reason))
-
-    def resume(self) -> None:
-        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
-        self._portal.call("resume", self._inside.resume())
-
-    def retry(self, reason: str = "") -> None:
-        """Let a failed, blocked or quarantined run try again from where it failed.
-
-        What it has recorded is not run again, unless a saga has undone it. One that could not undo
-        all goes on with what is owed. Raises `IllegalMove`.
-        """
-        self._portal.call("retry", self._inside.retry(reason))

@@ -49,13 +49,56 @@ class Acknowledged:
         return Journal(tuple(self.starts), tuple(self.signals), tuple(self.cancels))
 
 
-class Caller:
+class Looker:
+    """Looks at runs, however long the store is away."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def logged(self, run: str) -> list[str]:
+        """Return the messages of the run's log."""
+
+        async def read() -> list[str]:
+            return [line.message async for line in self._client.get(run).logs()]
+
+        return await self._surely(read)
+
+    async def row(self, run: str) -> Run:
+        """Return the run's row."""
+        return await self._surely(self._client.get(run).describe)
+
+    async def listed(self) -> list[str]:
+        """Return the ids of all runs, newest first."""
+        return [run.id for run in (await self._surely(self._client.list)).runs]
+
+    async def until(self, run: str, *statuses: RunStatus) -> None:
+        """Return when the run has one of these statuses, or is closed."""
+        while True:
+            status = (await self.row(run)).status
+            if status in statuses or status in CLOSED:
+                return
+            await asyncio.sleep(0.5)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
+    async def _surely(self, call: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await call()
+            except StoreError:
+                await asyncio.sleep(AGAIN)
+
+
+class Caller(Looker):
     """What a script talks to."""
 
     def __init__(
         self, client: Client, told: Acknowledged, is_closed: Callable[[str], bool]
     ) -> None:
-        self._client, self._told, self._is_closed = client, told, is_closed
+        super().__init__(client)
+        self._told, self._is_closed = told, is_closed
 
     async def start(self, bound: Bound[Any], id: str) -> None:
         """Start a run, or find it; its id is also its tag."""
@@ -121,36 +164,16 @@ class Caller:
             if row.generation == 1 and row.status in ("failed", "compensation_failed", "blocked"):
                 raise  # it was not our own first try, of unknown outcome, that moved it
 
+    async def rerun(self, run: str, key: str | None, id: str) -> None:
+        """Take a run back to a step, once for each id."""
+        await self._surely(lambda: self._client.get(run).rerun(key, id=id))
+
     async def forget(self, run: str) -> None:
         """Delete the run, which must be closed, and all the others that closed by then."""
         engine = self._client.engine
         closed_at = (await self.row(run)).closed_at or 0
         await self._surely(lambda: engine.do(PruneRuns(engine.ns, closed_at + 1)))
         self._told.starts = [start for start in self._told.starts if start.run != run]
-
-    async def logged(self, run: str) -> list[str]:
-        """Return the messages of the run's log."""
-
-        async def read() -> list[str]:
-            return [line.message async for line in self._client.get(run).logs()]
-
-        return await self._surely(read)
-
-    async def row(self, run: str) -> Run:
-        """Return the run's row."""
-        return await self._surely(self._client.get(run).describe)
-
-    async def listed(self) -> list[str]:
-        """Return the ids of all runs, newest first."""
-        return [run.id for run in (await self._surely(self._client.list)).runs]
-
-    async def until(self, run: str, *statuses: RunStatus) -> None:
-        """Return when the run has one of these statuses, or is closed."""
-        while True:
-            status = (await self.row(run)).status
-            if status in statuses or status in CLOSED:
-                return
-            await asyncio.sleep(0.5)
 
     async def result(self, run: str) -> Ending:
         """Return how the run ended, when it has; what is told must be stored by then."""
@@ -161,19 +184,8 @@ class Caller:
         self._told.endings.append((run, ending))
         return ending
 
-    async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass."""
-        await asyncio.sleep(seconds)
-
     async def _ending(self, run: str) -> Ending:
         try:
             return Ending("completed", await self._client.get(run).result())
         except RunFailed as error:
             return Ending(error.status, error.type)
-
-    async def _surely(self, call: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await call()
-            except StoreError:
-                await asyncio.sleep(AGAIN)

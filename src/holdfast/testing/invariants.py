@@ -4,7 +4,7 @@
 real data. The numbers are those of the promises:
 
 I1  events are numbered 1..n without a gap, and n is the run's `seq`
-I2  epochs and generations never go down along the numbers
+I2  epochs and generations never go down along the numbers; only a reopening begins a generation
 I3  at most one living event closes the run; it is the last, and the status matches it
 I4  a key is answered at most once among the living, and no attempt starts after its answer
 I5  every start, signal and cancel that a caller was told is stored is there
@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from holdfast.machine.sagas import undone_by
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
-from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.events import BEGINNINGS, CLASS_OF, Event
+from holdfast.model.keys import undone_by
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
 from holdfast.model.status import CLOSED
 
@@ -110,8 +110,13 @@ def _numbers(kept: Kept) -> Iterator[str]:
         yield f"the first event is {kept.events[0].kind}"
     for event in kept.events:
         by = event.superseded_by
-        if by is not None and not event.seq < by <= kept.run.seq:
+        if by is None:
+            continue
+        if not event.seq < by <= kept.run.seq:
             yield f"event {event.seq} is superseded by {by}, which is no later event"
+        elif by <= len(seqs) and kept.events[by - 1].kind not in BEGINNINGS:
+            kind = kept.events[by - 1].kind
+            yield f"event {event.seq} is superseded by {by}, a {kind}, which takes nothing back"
 
 
 def _epochs(kept: Kept) -> Iterator[str]:
@@ -120,6 +125,8 @@ def _epochs(kept: Kept) -> Iterator[str]:
             yield f"event {after.seq} has epoch {after.epoch} after epoch {before.epoch}"
         if after.generation < before.generation:
             yield f"event {after.seq} goes back to generation {after.generation}"
+        if after.generation > before.generation and after.kind not in BEGINNINGS:
+            yield f"event {after.seq}, {after.kind}, begins generation {after.generation}"
     if kept.events:
         last, run = kept.events[-1], kept.run
         if last.epoch > run.epoch or last.generation > run.generation:
@@ -173,16 +180,20 @@ def _messages(kept: Kept) -> Iterator[str]:
 
 
 def _cancels(kept: Kept) -> Iterator[str]:
-    cancels = [message for message in kept.inbox if message.kind == "cancel"]
-    state, taken = kept.run.cancel, any(each.n <= kept.run.inbox_read for each in cancels)
+    run = kept.run
+    forgotten = {e.key for e in kept.events if e.kind == "cancel.requested"}
+    recorded = {e.key for e in kept.living if e.kind == "cancel.requested"}
+    forgotten -= recorded
+    cancels = [m for m in kept.inbox if m.kind == "cancel" and m.id not in forgotten]
+    state, taken = run.cancel, any(each.n <= run.inbox_read for each in cancels)
     expected = NOT_CANCELLED if not cancels else CANCEL_DELIVERED if taken else CANCEL_REQUESTED
     if len(cancels) > 1:
         yield f"there are {len(cancels)} cancels"
     if state != expected:
         yield f"its cancel state is {state}, and by its inbox it is {expected}"
-    recorded = [event.seq for event in kept.events if event.kind == "cancel.requested"]
     if bool(recorded) != taken or len(recorded) > 1:
-        yield f"the cancel was {'' if taken else 'not '}read, events {recorded} record it"
+        told = _some(sorted(recorded))
+        yield f"the cancel was {'' if taken else 'not '}read, and {told} recorded"
 
 
 def _times(kept: Kept) -> Iterator[str]:

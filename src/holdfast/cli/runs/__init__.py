@@ -24,6 +24,7 @@ VERBS = "holdfast.cli.runs.verbs"
         "cancel": (f"{VERBS}:cancel", "Ask a run to stop; its body may clean up."),
         "terminate": (f"{VERBS}:terminate", "End a run now; nothing of it runs any more."),
         "retry": (f"{VERBS}:retry", "Let a failed, blocked or quarantined run try again."),
+        "rerun": ("holdfast.cli.runs.travel:rerun", "Take a run back to one of its steps."),
         "pause": (f"{VERBS}:pause", "Have a run start no more steps."),
         "resume": (f"{VERBS}:resume", "Let a paused run go on."),
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,7 @@ from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Loaded, Run
+from holdfast.model.travel import living
 
 if TYPE_CHECKING:
     from holdfast.engines.local import LocalEngine
@@ -43,16 +44,19 @@ COLUMNS = (
 
 @click.command("show", cls=choosing.JsonCommand)
 @options.run_id
+@click.option("--all", "everything", is_flag=True, help="Also events that no longer count.")
 @choosing.option
 @options.with_door
-def command(door: Door, run: str, chosen: str | None) -> None:
-    """Show a run and every event of it."""
+def command(door: Door, run: str, everything: bool, chosen: str | None) -> None:
+    """Show a run and every event of it that counts; with --all, those too that were superseded."""
     names = choosing.fields_of(chosen, (*RUN_FIELDS, "progress", "owed", "history"))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))
         labels = await engine.labels([loaded.run.id])
         row = loaded.run
+        if everything:
+            loaded = loaded._replace(events=(await engine.export(row.id)).events)
         code = code_of(loaded, await store_in(engine).definitions(row.ns, row.workflow))
         return loaded, labels.get(loaded.run.id, NO_LABELS), engine.store.now(), code
 
@@ -60,27 +64,33 @@ def command(door: Door, run: str, chosen: str | None) -> None:
     if chosen:
         history = [event_document(event) for event in loaded.events]
         progress = [progress_document(beat) for beat in loaded.progress]
-        owed = [each._asdict() for each in owed_in(loaded.events)]
+        owed = [each._asdict() for each in owed_in(living(loaded.events))]
         more = {"progress": progress, "owed": owed, "history": history}
         say_json(choosing.only({**run_document(loaded.run, labels), **more}, names))
     elif STDOUT.is_person:
         _say(loaded, labels, now, code)
     else:
-        say_lines(loaded.events)
+        say_lines(loaded.events, everything=everything)
 
 
-def say_lines(events: Sequence[Event]) -> None:
-    """Print events for programs: number, time, kind, key, microseconds, detail."""
+def say_lines(events: Sequence[Event], *, everything: bool = False) -> None:
+    """Print events for programs: number, time, kind, key, microseconds, detail.
+
+    Of `everything` also by which event each was superseded.
+    """
     for event in events:
         line = (event.seq, iso(event.at), event.kind, event.key, event.took, detail(event))
-        STDOUT.say(fields(*line))
+        STDOUT.say(fields(*line, *([event.superseded_by] if everything else [])))
 
 
 def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
-    run, events = loaded.run, loaded.events
-    STDOUT.say(header(run, events, now))
+    run, events, counting = loaded.run, loaded.events, living(loaded.events)
+    STDOUT.say(header(run, counting, now))
     told_too = (("queue", place_of(run)), ("code", code))
-    facts = [*_facts(loaded, now), *(fact for fact in told_too if fact[1])]
+    facts = [
+        *_facts(loaded._replace(events=counting), now),
+        *(fact for fact in told_too if fact[1]),
+    ]
     if labels != NO_LABELS:
         facts.append(("tags", told(labels)))
     for name, text in facts:
@@ -88,7 +98,7 @@ def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     STDOUT.say()
     for line in table(COLUMNS, [_cells(event, run) for event in events]):
         STDOUT.say(line)
-    failed = failure_in(events)
+    failed = failure_in(counting)
     if failed is not None:
         STDOUT.say()
         say_failure(failed)
@@ -121,13 +131,13 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
 
 
 def _cells(event: Event, run: Run) -> list[Cell]:
-    look = event_look(event.kind)
+    look, gone = event_look(event.kind), event.superseded_by
     return [
         Cell(str(event.seq), DIM),
         Cell(span(event.at - run.created_at), DIM),
-        Cell(f"{look.icon} {what(event)}", look.style),
+        Cell(f"{look.icon} {what(event)}", look.style if gone is None else DIM),
         Cell("" if event.took is None else span(event.took)),
-        Cell(detail(event), DIM),
+        Cell(detail(event) if gone is None else f"superseded by {gone} · {detail(event)}", DIM),
     ]
 
 
@@ -167,6 +177,15 @@ def detail(event: Event) -> str:
         tries = value.get("attempts", 1)
         often = f" ({count(tries, 'attempt')})" if tries > 1 else ""
         return clean(f"{value['type']}: {value['message']}{often}")
+    if event.kind == "run.reopened":
+        return clean(_reopened(value))
     if set(value) == {"reason"}:
         return clean(str(value["reason"]))
     return clean(compact(event.payload)) if event.payload is not None else ""
+
+
+def _reopened(value: dict[str, Any]) -> str:
+    """Say from where a run goes on again, and why."""
+    parts = [f"from {value['from']}"] if "from" in value else []
+    parts += [f"with the keys of generation {value['keys']}"] if "keys" in value else []
+    return " · ".join([*parts, str(value.get("reason", ""))]).removesuffix(" · ")

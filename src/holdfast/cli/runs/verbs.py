@@ -37,7 +37,7 @@ def signal(door: Door, run: str, name: str, data: str, id: str | None) -> None:
         is_new = await target.signal(name, value, id=id)
         return f"signal {name} is stored" if is_new else f"signal {name} was there already"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
 @click.command("cancel")
@@ -51,7 +51,7 @@ def cancel(door: Door, run: str, reason: str) -> None:
         is_first = await target.cancel(reason)
         return "is asked to stop" if is_first else "was asked to stop already"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
 @click.command("terminate")
@@ -65,7 +65,7 @@ def terminate(door: Door, run: str, reason: str) -> None:
         await target.terminate(reason)
         return "is terminated"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
 @click.command("retry")
@@ -79,7 +79,7 @@ def retry(door: Door, run: str, reason: str) -> None:
         await target.retry(reason)
         return "tries again"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
 @click.command("pause")
@@ -93,7 +93,7 @@ def pause(door: Door, run: str, reason: str) -> None:
         await target.pause(reason)
         return "is asked to pause"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
 @click.command("resume")
@@ -106,10 +106,10 @@ def resume(door: Door, run: str) -> None:
         await target.resume()
         return "goes on"
 
-    _do(door, run, act)
+    do(door, run, act)
 
 
-def _do(door: Door, run: str, act: Act) -> None:
+def do(door: Door, run: str, act: Act) -> None:
     """Do it, say so on stderr, and print the run's id for whoever pipes it on."""
 
     async def work(engine: Any) -> tuple[str, str]:

@@ -19,6 +19,11 @@ class Attempt:
         self.key, self.number = key, number
         self.stopped: Event | None = None
 
+    @property
+    def keyed_as(self) -> int:
+        """The generation in its idempotency key: its own, unless a rerun keeps earlier ones."""
+        return self.generation
+
     def beat(self, details: bytes | None) -> None:
         """Say that this attempt is alive, and how far it is."""
 
@@ -39,7 +44,7 @@ def idempotency_key() -> str:
     Pass it to systems that refuse to do the same thing twice.
     """
     attempt = running("hf.idempotency_key()")
-    return f"{attempt.ns}/{attempt.run}/{attempt.generation}/{attempt.key}"
+    return f"{attempt.ns}/{attempt.run}/{attempt.keyed_as}/{attempt.key}"
 
 
 def attempt() -> int:

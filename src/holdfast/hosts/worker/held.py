@@ -35,7 +35,8 @@ class Held:
         "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_long_at", "_look",
         "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
         "_retries", "_shown", "_superseded", "_wake", "_worker", "cancelled_at", "draining",
-        "inbox_seq", "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state",
+        "inbox_seq", "keyed_as", "last_at", "machine", "notebook", "paused", "run", "running",
+        "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -47,6 +48,7 @@ class Held:
         self.running: dict[str, StepRun] = {}
         self.last_at = run.created_at
         self.inbox_seq = run.inbox_seq
+        self.keyed_as = run.generation
         self.cancelled_at: int | None = None
         self.paused = False
         self.draining = False

@@ -12,6 +12,7 @@ from holdfast.machine import Machine
 from holdfast.machine.sagas import taken_back
 from holdfast.model.events import Event
 from holdfast.model.failures import in_a_line
+from holdfast.model.travel import keyed_as
 
 
 class Folded(NamedTuple):
@@ -25,6 +26,8 @@ class Folded(NamedTuple):
     """What the body waited for when its deadline passed."""
     reopened_at: int
     reopened_seq: int
+    keyed_as: int
+    """The generation in the idempotency keys of its steps."""
 
 
 def feed(
@@ -67,10 +70,11 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
             case "run.paused" | "run.resumed":
                 paused = event.kind == "run.paused" and cancelled_at is None
             case "run.reopened":
-                reopened_at, reopened_seq = event.at, event.seq
+                reopened_at, reopened_seq, paused = event.at, event.seq, False
             case _:
                 continue
-    return Folded(last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq)
+    keys = keyed_as(events, generation) if reopened_seq else generation
+    return Folded(last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys)
 
 
 def _retrying(event: Event) -> Retrying:

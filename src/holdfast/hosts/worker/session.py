@@ -333,7 +333,7 @@ class Session(Feeding):
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._overdue = folded.overdue
         self._deadline = self.run.deadline if folded.cancelled_at is None else None
-        self._reopened_at = folded.reopened_at
+        self._reopened_at, self.keyed_as = folded.reopened_at, folded.keyed_as
         self._retries = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
         self._results = [

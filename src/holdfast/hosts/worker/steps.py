@@ -85,6 +85,11 @@ class StepRun(Attempt):
             if not self.began and self.end is not None:
                 self.end(self)  # its code will never run, not even a `finally`
 
+    @property
+    def keyed_as(self) -> int:
+        """The generation in its idempotency key."""
+        return self.generation if self.session is None else self.session.keyed_as
+
     def beat(self, details: bytes | None) -> None:
         """Say that this attempt is alive, and how far it is."""
         self.speak().beat(details)

@@ -16,7 +16,7 @@ from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import NEGLECTED
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
@@ -96,10 +96,11 @@ class MemoryStore:
         if row is None:
             return None
         events = self._tables.events[ns, run][after:]
-        mail = [m for m in self._tables.inbox[ns, run].values() if m.n > row.inbox_read]
+        inbox = _numbered(self._tables.inbox[ns, run])
+        mail = tuple(message for message in inbox if message.n > row.inbox_read)
         living = tuple(e for e in events if e.superseded_by is None)
         beats = self._tables.progress.get((ns, run), {})
-        return Loaded(row, living, tuple(mail), tuple(beats[step] for step in sorted(beats)))
+        return Loaded(row, living, mail, tuple(beats[step] for step in sorted(beats)))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
@@ -139,7 +140,7 @@ class MemoryStore:
         key, tables = (ns, run), self._tables
         if key not in tables.runs:
             return None
-        inbox = tuple(sorted(tables.inbox[key].values(), key=lambda message: message.n))
+        inbox = _numbered(tables.inbox[key])
         labels = tables.labels.get(key, NO_LABELS)
         return Export(tables.runs[key], tuple(tables.events[key]), inbox, labels)
 
@@ -150,7 +151,7 @@ class MemoryStore:
             self.now(),
             runs=tuple(run for _, run in sorted(tables.runs.items())),
             events={key: tuple(events) for key, events in tables.events.items()},
-            inbox={key: tuple(inbox.values()) for key, inbox in tables.inbox.items()},
+            inbox={key: _numbered(inbox) for key, inbox in tables.inbox.items()},
             workers=dict(tables.workers),
             labels=dict(tables.labels),
             progress={
@@ -191,6 +192,11 @@ class MemoryStore:
     def _tell(self, heard: list[Notice]) -> None:
         for hear in tuple(self._hearers):
             hear(heard)
+
+
+def _numbered(inbox: Mapping[str, Message]) -> tuple[Message, ...]:
+    """Return messages in the order of their numbers, which a rerun may change."""
+    return tuple(sorted(inbox.values(), key=lambda message: message.n))
 
 
 def _is_queued(run: Run) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.model.annotations import Annotations
 from holdfast.model.definitions import Definition
-from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, Run
+from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Run
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.writes import (
     Advance,
@@ -22,6 +22,7 @@ from holdfast.model.writes import (
     Reap,
     Renew,
     Retire,
+    Rewind,
     Write,
 )
 from holdfast.stores.memory.tables import RunKey, Tables
@@ -162,9 +163,28 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
     tables.add_event(key, event)
     for seq in write.supersedes:
         tables.supersede(key, seq, changed.seq)
-    if write.status in CLOSED:
+    if write.rewind is not None:
+        changed = _rewind(tables, changed, write.rewind)
+    if write.status in CLOSED or write.rewind is not None:
         tables.drop_progress(key)
     return Outcome(True, changed)
+
+
+def _rewind(tables: Tables, run: Run, rewind: Rewind) -> Run:
+    key, ids = (run.ns, run.id), rewind.messages
+    inbox = sorted(tables.inbox[key].values(), key=lambda message: message.n)
+    unread = [message for message in inbox if message.n > run.inbox_read]
+    read = [message for message in inbox if message.n <= run.inbox_read]
+    stay = [message for message in read if message.id not in ids]
+    again = [message for message in read if message.id in ids]
+    for n, message in enumerate((*stay, *again, *unread), start=1):
+        tables.put_message(key, message._replace(n=n))
+    forgets = rewind.forgets_cancel and run.cancel == CANCEL_DELIVERED
+    rewound = run._replace(
+        inbox_read=run.inbox_read - len(ids), cancel=NOT_CANCELLED if forgets else run.cancel
+    )
+    tables.put_run(rewound)
+    return rewound
 
 
 def _annotate(tables: Tables, write: Annotate, now: int) -> Outcome:

@@ -7,12 +7,13 @@ from typing import Any
 
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Define, Import, Move, Outcome, Prune, Reap, Retire, Write
+from holdfast.model.writes import Define, Import, Move, Outcome, Prune, Reap, Retire, Rewind, Write
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
+NO_REWIND = Rewind()
 
 
 async def write_alone(ask: Ask, batch: Sequence[Write], now: int | None) -> list[Outcome]:
@@ -52,6 +53,7 @@ async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
 
 async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     ns, run, event = write.ns, write.run, write.event
+    rewind = write.rewind or NO_REWIND
     # The next statements begin under the lock: they see all that the last holder wrote.
     await ask(SQL.lock_run, ns=ns, run=run)
     rows = await ask(
@@ -59,6 +61,7 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
         reopens=write.reopens, wake_at=write.wake_at, at=event.at,
         closed_at=event.at if write.status in CLOSED else None, origins=sorted(write.origins),
         seq=write.seq, deadline=write.deadline, strikes=write.strikes,
+        returned=len(rewind.messages), forgets_cancel=rewind.forgets_cancel,
     )  # fmt: skip
     if not rows:
         return Outcome(False, await read_run(ask, ns, run))
@@ -72,7 +75,12 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     if write.supersedes:
         seqs = list(write.supersedes)
         await ask(SQL.supersede_events, ns=ns, run=run, seqs=seqs, by=changed.seq)
-    if write.status in CLOSED:
+    if rewind.messages:
+        # The row's mark stands before them already.
+        ids, read = list(rewind.messages), changed.inbox_read + len(rewind.messages)
+        await ask(SQL.return_messages, ns=ns, run=run, read=read, ids=ids)
+        await ask(SQL.number_messages, ns=ns, run=run)
+    if write.status in CLOSED or write.rewind is not None:
         await ask(SQL.delete_progress, ns=ns, run=run)
     return Outcome(True, changed)
 

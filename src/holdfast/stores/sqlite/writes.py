@@ -25,6 +25,7 @@ from holdfast.model.writes import (
     Reap,
     Renew,
     Retire,
+    Rewind,
     Write,
 )
 from holdfast.stores.sqlite import said
@@ -34,6 +35,7 @@ from holdfast.stores.sqlite.statements import queries
 SQL = queries()
 CLOSED_JSON = json.dumps(sorted(CLOSED))
 ASIDE_JSON = json.dumps(sorted(ASIDE))
+NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress, SQL.delete_lines,
     SQL.delete_run,
@@ -213,6 +215,7 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
 
 def _move(connection: Connection, write: Move, now: int) -> Outcome:
     ns, run, event = write.ns, write.run, write.event
+    rewind = write.rewind or NO_REWIND
     row = connection.execute(
         SQL.move_run,
         {
@@ -228,6 +231,8 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
             "seq": write.seq,
             "deadline": write.deadline,
             "strikes": write.strikes,
+            "returned": len(rewind.messages),
+            "forgets_cancel": rewind.forgets_cancel,
         },
     ).fetchone()
     if row is None:
@@ -243,9 +248,19 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
     connection.execute(SQL.add_event, event_row(ns, run, numbered))
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, changed.seq)
-    if write.status in CLOSED:
+    if rewind.messages:
+        _return(connection, changed, rewind.messages)
+    if write.status in CLOSED or write.rewind is not None:
         connection.execute(SQL.delete_progress, (ns, run))
     return Outcome(True, changed)
+
+
+def _return(connection: Connection, run: Run, ids: tuple[str, ...]) -> None:
+    """Make messages unread again. The row's mark stands before them already."""
+    here = {"ns": run.ns, "run": run.id}
+    read = run.inbox_read + len(ids)
+    connection.execute(SQL.return_messages, {**here, "read": read, "ids": json.dumps(ids)})
+    connection.execute(SQL.number_messages, here)
 
 
 def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...], by: int) -> None:

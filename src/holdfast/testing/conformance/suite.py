@@ -11,7 +11,7 @@ from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "queues", "versions",
-    "leases", "queries", "labels", "filters", "exports", "moves", "deadlines", "retries",
+    "leases", "queries", "labels", "filters", "exports", "moves", "deadlines", "retries", "reruns",
     "retention", "annotations", "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 

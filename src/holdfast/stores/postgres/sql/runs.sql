@@ -57,7 +57,9 @@ SET status = :status,
     strikes = 0,
     updated_at = :at::int8,
     closed_at = :closed_at,
-    deadline = CASE WHEN :reopens::bool THEN :deadline::int8 ELSE deadline END
+    deadline = CASE WHEN :reopens::bool THEN :deadline::int8 ELSE deadline END,
+    inbox_read = inbox_read - :returned::int8,
+    cancel = CASE WHEN :forgets_cancel::bool AND cancel = 2 THEN 0 ELSE cancel END
 WHERE ns = :ns AND id = :run
     AND status = ANY (:origins::text[])
     AND strikes >= :strikes::int8

@@ -11,3 +11,18 @@ SELECT EXISTS (SELECT 1 FROM inbox WHERE ns = ? AND run = ? AND id = ?)
 
 -- name: delete_inbox
 DELETE FROM inbox WHERE ns = ? AND run = ?
+
+-- name: return_messages
+-- What is unread again stands between what stays read and what nobody has read. Below zero for the
+-- moment, so that no two have one number in between.
+UPDATE inbox SET n = -placed.place
+FROM (
+    SELECT id, row_number() OVER (
+        ORDER BY n > :read, id IN (SELECT value FROM json_each(:ids)), n
+    ) AS place
+    FROM inbox WHERE ns = :ns AND run = :run
+) AS placed
+WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.id = placed.id
+
+-- name: number_messages
+UPDATE inbox SET n = -n WHERE ns = :ns AND run = :run AND n < 0

@@ -87,7 +87,9 @@ SET status = :status,
     strikes = 0,
     updated_at = :at,
     closed_at = :closed_at,
-    deadline = iif(:reopens, :deadline, deadline)
+    deadline = iif(:reopens, :deadline, deadline),
+    inbox_read = inbox_read - :returned,
+    cancel = iif(:forgets_cancel AND cancel = 2, 0, cancel)
 WHERE ns = :ns AND id = :run
     AND status IN (SELECT value FROM json_each(:origins))
     AND strikes >= :strikes
