@@ -26,7 +26,7 @@ MADE = frozenset({"Bound", "Client", "Driven", "Fake", "RunHandle", "Step", "Wor
 DRAWN = "Drawn from the code by `make docs`. Do not edit.\n"
 
 CLASSES: dict[EventClass, str] = {
-    "start": "the run's first event; it holds the input",
+    "start": "where a replay begins; it holds the input",
     "answer": "settles something the body waits for",
     "message": "came from outside",
     "note": "said by the body",

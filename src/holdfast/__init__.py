@@ -54,11 +54,13 @@ if TYPE_CHECKING:
         UnsupportedVersion,
     )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
+    from holdfast.fronts.function.continuing import continue_as_new
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
     from holdfast.fronts.function.logs import log
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
+    from holdfast.machine.continuing import history_length, should_continue
     from holdfast.machine.patches import deprecate_patch, get_version, patched
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
     from holdfast.machine.sagas import Saga, saga
@@ -135,9 +137,11 @@ __all__ = [
     "as_completed",
     "attempt",
     "cancelled",
+    "continue_as_new",
     "deprecate_patch",
     "get_version",
     "heartbeat",
+    "history_length",
     "idempotency_key",
     "last_heartbeat",
     "log",
@@ -145,6 +149,7 @@ __all__ = [
     "patched",
     "random",
     "saga",
+    "should_continue",
     "sleep",
     "uuid",
     "wait",
@@ -156,11 +161,13 @@ _MODULES = {
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
+    "holdfast.fronts.function.continuing": "continue_as_new",
     "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",
     "holdfast.fronts.function.logs": "log",
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",
+    "holdfast.machine.continuing": "history_length should_continue",
     "holdfast.machine.patches": "deprecate_patch get_version patched",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
     "holdfast.machine.sagas": "Saga saga",

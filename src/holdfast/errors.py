@@ -231,8 +231,8 @@ class HistoryTooLong(HoldfastError):
     blocked_as = "limit"
     blames_history = False
     hint = (
-        "Split the work into several runs, and terminate this one; or raise Settings.history and "
-        "`holdfast runs retry` the run."
+        "Let its body call hf.continue_as_new() before that, or split its work into several runs. "
+        "To let this one go on, raise Settings.history and `holdfast runs retry` it."
     )
 
     def __init__(self, *, events: int, limit: int) -> None:

@@ -53,4 +53,15 @@ ASKS: dict[str, Callable[[], Awaitable[Any]]] = {
 
 @app.workflow
 async def asks(what: str) -> None:
+    if what in CONTINUES:
+        hf.continue_as_new(CONTINUES[what]())
     await ASKS[what]()
+
+
+CONTINUES: dict[str, Callable[[], Any]] = {
+    "continued without input": lambda: asks,
+    "continued as another": lambda: order.bind("lamp"),
+    "continued with bad input": lambda: asks.bind(5),  # type: ignore[arg-type]
+    "continued at once": lambda: asks.bind("again"),
+    "continued after nothing": lambda: asks.bind(str(hf.should_continue(0))),
+}

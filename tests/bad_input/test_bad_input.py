@@ -295,10 +295,15 @@ def test_it_cannot_be_defined(case: Case) -> None:
 IN_BODY = {
     "object in a result": ("UnserialisableResult", "result.file: object", "dataclass"),
     "unknown argument": ("InvalidArguments", "too many positional", "odd()"),
+    "continued without input": ("BadDefinition", "<workflow asks>", "poll.bind(...)"),
+    "continued as another": ("BadDefinition", "<workflow order>", "stays with its workflow"),
+    "continued with bad input": ("Unserialisable", "what", "valid string"),
+    "continued at once": ("BadDefinition", "before the body waited", "a step, a timer"),
+    "continued after nothing": ("InvalidValue", "events", "0"),
 }
 
 
-@pytest.mark.parametrize("what", flows.ASKS)
+@pytest.mark.parametrize("what", [*flows.ASKS, *flows.CONTINUES])
 async def test_a_body_that_asks_for_it_fails_and_records_nothing_else(
     place: Place, what: str
 ) -> None:

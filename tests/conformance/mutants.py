@@ -267,6 +267,13 @@ class LoadsTheDead(Mutant):
         return loaded._replace(events=tuple(self._tables.events[ns, run][after:]))
 
 
+class ReplaysAll(Mutant):
+    """What came before a continuation is loaded to be replayed."""
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        return await super().load(ns, run, max(after, 0))
+
+
 class ClockGoesBack(Mutant):
     """Time is whatever the machine says."""
 
@@ -292,5 +299,6 @@ MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
     KeepsEpoch, ClaimsTwice, ServesAll, NoPriority, PagesByNumber, AnyTermWillDo, KeepsTags,
-    ImportsAwake, LosesMail, StaysCancelled, LoadsTheDead, ClockGoesBack, TellsBeforeTheCommit,
+    ImportsAwake, LosesMail, StaysCancelled, LoadsTheDead, ReplaysAll, ClockGoesBack,
+    TellsBeforeTheCommit,
 )  # fmt: skip

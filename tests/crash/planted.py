@@ -10,6 +10,7 @@ from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
 from holdfast.machine.sagas import Block, Saga
+from holdfast.machine.signals import Mailbox
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -239,6 +240,13 @@ def forgetting() -> Iterator[Plant]:
         yield Plant()
 
 
+@contextmanager
+def without(owner: type[object], name: str, instead: Callable[..., object]) -> Iterator[Plant]:
+    """Do something else instead of one method."""
+    with patch.object(owner, name, instead), patch.object(Worker, "check_replay", unchecked):
+        yield Plant()
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 PLANTED: dict[str, Planted] = {
@@ -251,4 +259,8 @@ PLANTED: dict[str, Planted] = {
     "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
     "compensation skipped after a crash": forgetting,
     "rerun that adopts the old outcome": lambda: plain(Plant(below=Adopts)),
+    "messages left behind by a continuation": lambda: without(Mailbox, "unread", lambda _: []),
+    "results of a former generation adopted": lambda: without(
+        Session, "_begin_generation", lambda *_: None
+    ),
 }

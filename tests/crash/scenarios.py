@@ -11,6 +11,7 @@ from holdfast.model.keys import undone_by
 from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
 from holdfast.testing.loop import LIFE
+from tests.crash import continuing
 from tests.crash.travels import TRAVELS
 
 app = hf.App("crash")
@@ -686,6 +687,7 @@ async def run_queues(caller: Caller) -> None:
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
+        *continuing.SCENARIOS,
         Scenario("chain", app, run_chain, loose=frozenset({"token"}),
                  check=tokens_are_used_as_recorded),
         Scenario("change", app, run_changing, loose=frozenset({"use"}),

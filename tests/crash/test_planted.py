@@ -18,6 +18,8 @@ CATCHERS = {
     "eviction by garbage collection": "eviction",
     "compensation skipped after a crash": "saga",
     "rerun that adopts the old outcome": "rerun",
+    "messages left behind by a continuation": "continue",
+    "results of a former generation adopted": "continue",
 }
 
 

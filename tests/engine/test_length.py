@@ -56,4 +56,6 @@ async def test_a_long_history_is_named_in_the_log_once(
             run = await client.start(flow.bind(30), id="long")
             await within(run.result())
     told = [record.getMessage() for record in caplog.records]
-    assert told == ["run long has 10 events, and the limit is 50: split its work into several runs"]
+    assert told == [
+        "run long has 10 events, and the limit is 50: let its body continue as new before that"
+    ]

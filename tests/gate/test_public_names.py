@@ -23,8 +23,8 @@ RunHandle RunNotFound
 RunTerminated RunTimedOut Saga Settings Signal Step StepFailed StepTimedOut StoreError StoreFull
 StoreUnavailable SyncClient SyncInLoop SyncRunHandle TooManyAsks UnknownKey
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Workflow as_completed attempt
-cancelled deprecate_patch get_version heartbeat idempotency_key last_heartbeat log now patched
-random saga sleep uuid wait wait_for
+cancelled continue_as_new deprecate_patch get_version heartbeat history_length idempotency_key
+last_heartbeat log now patched random saga should_continue sleep uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -328,6 +328,16 @@ async def rerun() -> list[int]:
     return [before, sibling, heard, await work(3), hf.random().randrange(100)]
 
 
+@app.workflow
+async def continued(turn: int = 1, drawn: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What nobody took goes over, keys begin again, and other lots are drawn."""
+    drawn = (*drawn, hf.uuid().hex)
+    done = await work(turn) + await hf.wait_for(go)
+    if turn < 3:
+        return hf.continue_as_new(continued.bind(turn + 1, drawn))
+    return (*drawn, f"{done} {hf.history_length() > 2} {hf.should_continue()}")
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -341,6 +351,7 @@ FEATURES = {
     "get_version and deprecate_patch": ("get_version", "unpatched"),
     "a run that was reopened": ("reopened", "owed", "rerun"),
     "sagas": ("sagas", "owed"),
+    "continue-as-new": ("continued",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -372,6 +383,9 @@ async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
     if name == "signals":
         await run.signal(go, 1)
         await run.signal(go, 2)
+    if name == "continued":
+        for n in range(3):
+            await run.signal(go, n)
     if name == "cancelled":
         await run.cancel()
     if name == "rerun":

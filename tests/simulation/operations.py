@@ -204,6 +204,8 @@ class Operations:
         if run is None:
             return self._start()
         turn = self.chance.choice((self._step, self._park, self._read, self._fire, self._end))(run)
+        if self.chance.random() < 0.08:
+            turn = self._continue(run)
         flaw = self.chance.random()
         if flaw < 0.05:
             return turn._replace(epoch=turn.epoch - 1)
@@ -246,6 +248,26 @@ class Operations:
     def _answer(self, run: Run, kind: EventKind = "step.completed") -> Event:
         asked = self.chance.randint(1, run.seq)
         return Event(kind, 0, self._unique("k#"), b"{}", asked_seq=asked)
+
+    def _continue(self, run: Run) -> CommitTurn:
+        """Take up to where the inbox was read, and let the signals of this turn go over."""
+        turn, signals = self._read(run), list[Event]()
+        if turn.status == "running":
+            signals = [event for event in turn.events if event.kind == "signal.received"]
+        else:
+            turn = self._step(run)
+        start = run.seq + len(turn.events) + 1
+        begun = [Event("run.continued", turn.at, payload=b"{}"), *signals]
+        over = tuple(
+            event._replace(
+                at=turn.at, seq=start + n, epoch=run.epoch, generation=run.generation + 1
+            )
+            for n, event in enumerate(begun)
+        )
+        return turn._replace(
+            events=(*turn.events, *over), continues=True, superseded_by=start,
+            supersedes=tuple(event.seq for event in signals),
+        )  # fmt: skip
 
     def _step(self, run: Run) -> CommitTurn:
         kinds: tuple[EventKind, ...] = ("step.completed", "step.retrying", "note.decided")

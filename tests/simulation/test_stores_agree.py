@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.kernel.dispatch import decide, read
 from holdfast.model.annotations import LogFilter
 from holdfast.model.dump import Dump
-from holdfast.model.run import Run
+from holdfast.model.run import SINCE_START, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Outcome, Page
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.postgres import PostgresStore
@@ -82,14 +82,15 @@ def missing(seen: dict[str, set[str]]) -> dict[str, set[str]]:
 
 async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
     for run in dump.runs:
-        after = run.seq // 2
         assert await oracle.load(run.ns, run.id) == await store.load(run.ns, run.id)
         for wanted_lines in (
             LogFilter(run.ns, run.id),
             LogFilter(run.ns, run.id, after=9, limit=2),
         ):
             assert await oracle.logs(wanted_lines) == await store.logs(wanted_lines)
-        assert await oracle.load(run.ns, run.id, after) == await store.load(run.ns, run.id, after)
+        for after in (run.seq // 2, SINCE_START):
+            found = await store.load(run.ns, run.id, after)
+            assert found == await oracle.load(run.ns, run.id, after)
     for ns in NAMESPACES:
         for wanted in (Filter(ns), Filter(ns, workflow="w"), Filter(ns, ids=("a", "c", "z"))):
             for page in (Page(), Page(2), Page(2, dump.now - SECOND, "c")):

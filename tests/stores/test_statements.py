@@ -12,7 +12,8 @@ ONLY_SQLITE = {
     "other_workers",
     "living_events", "progress",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
-    "prunable_runs", "delete_run", "delete_events", "delete_inbox", "delete_tags", "delete_lines",
+    "prunable_runs", "delete_run", "delete_events", "delete_bases", "delete_inbox",
+    "delete_tags", "delete_lines",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.

@@ -157,6 +157,16 @@ async def close_day(day: str, *, dry: bool = False) -> None:
         await notify("closing", day)
 
 
+@app.workflow
+async def poll(cursor: int, *, seen: int = 0) -> str:
+    await hf.sleep(60)
+    if hf.should_continue() or hf.history_length() > 100:
+        hf.continue_as_new(poll.bind(cursor + 1, seen=seen + 1))
+    if seen > 5:
+        return hf.continue_as_new(poll.bind(cursor))
+    return "done"
+
+
 def bare_functions_keep_their_own_types(order: Order) -> None:
     assert_type(price.plain(order), Decimal)
     assert_type(price.plain(order, discount=0.5), Decimal)

@@ -118,6 +118,14 @@ async def sagas(order: Order) -> None:
         pass
 
 
+async def continuing(order: Order) -> None:
+    hf.continue_as_new(checkout)  # wrong: a workflow without its input
+
+
+async def continuing_too(order: Order) -> None:
+    hf.continue_as_new(checkout.bind("order-42"))  # wrong: another input
+
+
 async def clients(order: Order) -> None:
     checkout.bind("order-42")  # wrong: an input of another type
     checkout.bind()  # wrong: a missing input

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.terminal import clean
 from holdfast.model.definitions import Definition, shown
+from holdfast.model.events import since_start
 from holdfast.model.run import Loaded, Run
 
 
@@ -15,10 +16,12 @@ def versions_of(definitions: tuple[Definition, ...]) -> str:
 
 def code_of(loaded: Loaded, definitions: tuple[Definition, ...]) -> str:
     """Say what the run was started on, and what the newest code for it is, if that is known."""
-    started = loaded.events[0].digest if loaded.events else None
-    if not started:
+    start = since_start(loaded.events)[0] if loaded.events else None
+    started = start.digest if start is not None else None
+    if start is None or not started:
         return ""
-    told = f"started on shape {shown(started)}"
+    verb = "continued" if start.kind == "run.continued" else "started"
+    told = f"{verb} on shape {shown(started)}"
     newest = newest_for(loaded.run, definitions)
     if newest is None or newest.shape == started:
         return told

@@ -32,7 +32,9 @@ def header(run: Run, events: Sequence[Event], now: int) -> str:
     """Return the line above all: status, workflow, id, how long, how many steps."""
     look = STATUSES[run.status]
     facts = [span((run.closed_at or now) - run.created_at), count(steps_in(events), "step")]
-    if run.generation > 1:
+    if any(event.kind == "run.continued" for event in events):
+        facts.append(f"generation {run.generation}")
+    elif run.generation > 1:
         facts.append(f"try {run.generation}")
     if run.version:
         facts.append(f"v{run.version}")

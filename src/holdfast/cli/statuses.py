@@ -44,6 +44,7 @@ STATUSES: Mapping[RunStatus, Look] = {
 
 EVENTS: Mapping[str, Look] = {
     "run.started": Look("○", DIM),
+    "run.continued": Look("○", DIM),
     "step.started": Look("●", BLUE),
     "step.retrying": Look("↻", YELLOW),
     "step.completed": Look("✓", GREEN),

@@ -18,7 +18,7 @@ from holdfast.errors import UnknownKey
 from holdfast.kernel.refusal import illegal
 from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RerunRun
-from holdfast.model.events import CLASS_OF, COMPENSATION, Event
+from holdfast.model.events import CLASS_OF, COMPENSATION, Event, since_start
 from holdfast.model.keys import is_of, message_of, undone_by
 from holdfast.model.run import Run
 from holdfast.model.status import movable_to
@@ -55,6 +55,7 @@ def decide(command: RerunRun) -> Move:
 
 def superseded(history: Sequence[Event], key: str | None, run: str) -> list[Event]:
     """Return the living events that stop counting. Raises `UnknownKey`."""
+    history = since_start(history)  # there is no way back over a continuation
     answers = [event for event in history if CLASS_OF[event.kind] == "answer"]
     if key is None:
         return _after(history, history[0].seq if history else 0, {event.key for event in answers})

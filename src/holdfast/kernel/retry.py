@@ -16,7 +16,7 @@ from __future__ import annotations
 from holdfast.kernel.refusal import illegal
 from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RetryRun
-from holdfast.model.events import CLASS_OF, COMPENSATION, Event, EventKind
+from holdfast.model.events import CLASS_OF, COMPENSATION, Event, EventKind, since_start
 from holdfast.model.failures import decode_failure
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
@@ -47,6 +47,7 @@ def decide(command: RetryRun) -> Move:
 
 def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     """Return the seqs of living events that a retry of this failed run takes back."""
+    history = tuple(since_start(history))  # keys begin again with each continuation
     close = next(event for event in reversed(history) if CLASS_OF[event.kind] == "close")
     if close.kind == "run.compensation_failed":
         return (close.seq,)

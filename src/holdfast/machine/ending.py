@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 
+class Continued(BaseException):
+    """Ends a body that begins again with other input. No Exception: nobody should stop it."""
+
+    def __init__(self, input: bytes) -> None:
+        self.input = input
+        super().__init__("the run continues as new")
+
+
 def ended_of(task: Task, machine: Machine) -> Ended:
     """Return how the body's task ended: its result as bytes, or why there is none.
 
     CancelledError is a failure unless the run was asked to cancel; a body that swallows the cancel
-    and returns is completed. What is owed to a saga outweighs all of it.
+    and returns is completed, but one that would continue is cancelled: the next generation knew
+    nothing of it. What is owed to a saga outweighs all of it.
     """
     ended = _ended_of(task, machine.signature.result, is_cancelled=bool(machine.cancelled_by))
     return unless_owed(ended, machine)
@@ -41,8 +50,10 @@ def _ended_of(task: Task, result: Schema[Any], *, is_cancelled: bool) -> Ended:
         error = raised
         while isinstance(error, CompensationFailed):  # once all is undone, what led to it counts
             error = error.original
-        if isinstance(error, CancelledError) and is_cancelled:
+        if isinstance(error, CancelledError | Continued) and is_cancelled:
             return Ended("cancelled")
+        if isinstance(error, Continued):
+            return Ended("continued", error.input)
         return _failed(error)
     try:
         return Ended("completed", result.cross(value, where="result of the workflow")[0])

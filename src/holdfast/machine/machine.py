@@ -54,9 +54,9 @@ def current() -> Machine | None:
 class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
-    __slots__ = ("_is_inside", "_mailbox", "body", "cancelled_by", "changes", "generation", "guard",
-                 "is_quiet", "lines", "notes", "ns", "past", "run", "sagas", "signature",
-                 "unawaited", "violation", "warnings")  # fmt: skip
+    __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
+                 "generation", "guard", "is_quiet", "lines", "notes", "ns", "past", "run", "sagas",
+                 "signature", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -76,7 +76,7 @@ class Machine(Asking):
         self.sagas: Sagas | None = None
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
-        self.generation = 1
+        self.generation = self.began = self.base = 1
         self.cancelled_by = ""
         self._is_inside = False
 
@@ -197,6 +197,7 @@ class Machine(Asking):
         except HoldfastError as error:
             raise Undecodable(seq=event.seq, what="the input", problem=error.args[0]) from error
         loop.start = event.at
+        self.base, self.began = event.seq, event.generation
         loop.begin(self.body(*args, **kwargs))
         self._spin()
 
@@ -231,7 +232,7 @@ class Machine(Asking):
         if self.loop.dead:
             return
         name, _slash, message = event.key.partition("/")
-        self.mailbox.put(name, Letter(message, event.payload or b"null"))
+        self.mailbox.put(name, Letter(message, event.payload or b"null", event.seq))
         self._spin()
 
     def _cancel(self, event: Event, _: object) -> None:
@@ -300,6 +301,7 @@ class Machine(Asking):
         "step.failed": _fail,
         "timer.fired": _fire,
         "run.started": _start,
+        "run.continued": _start,
         "signal.received": _receive,
         "cancel.requested": _cancel,
         "deadline.passed": _cancel,

@@ -51,8 +51,13 @@ def uuid() -> UUID:
 
 
 def _seed(machine: Machine, kind: str, size: int) -> bytes:
-    drawn = (machine.ns, machine.run, machine.take_key(kind))
+    drawn = (machine.ns, machine.run, *_begun(machine), machine.take_key(kind))
     return blake2b("\0".join(drawn).encode(), digest_size=size).digest()
+
+
+def _begun(machine: Machine) -> tuple[str, ...]:
+    """Tell apart what a continued run draws: its keys begin again. A retry draws the same."""
+    return (str(machine.began),) if machine.began > 1 else ()
 
 
 def sleep(duration: Duration) -> Coroutine[Any, Any, None]:

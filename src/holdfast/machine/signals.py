@@ -71,6 +71,8 @@ class Letter(NamedTuple):
 
     id: str
     payload: bytes
+    seq: int = 0
+    """The event that brought it."""
 
 
 class _Waiter:
@@ -128,6 +130,11 @@ class Mailbox:
     def awaited(self) -> tuple[str, ...]:
         """Return the names somebody waits for."""
         return tuple(dict.fromkeys(waiter.signal.name for waiter in self._waiters))
+
+    def unread(self) -> list[tuple[str, Letter]]:
+        """Return what nobody has taken, by name, in the order in which it came."""
+        kept = [(name, letter) for name, them in (self._kept or {}).items() for letter in them]
+        return sorted(kept, key=lambda each: each[1].seq)
 
     def _hand_over(self, waiter: _Waiter, letter: Letter) -> None:
         signal = waiter.signal

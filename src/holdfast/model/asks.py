@@ -21,9 +21,11 @@ class StepAsk(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a body ended: with a result's bytes, or with a failure."""
+    """How a body ended: with a result's bytes, with a failure, or to begin again with new input."""
 
-    status: Literal["completed", "failed", "cancelled", "timed_out", "compensation_failed"]
+    status: Literal[
+        "completed", "failed", "cancelled", "timed_out", "compensation_failed", "continued"
+    ]
     payload: bytes | None = None
     failure: Failure | None = None
     leftovers: tuple[str, ...] = ()

@@ -162,6 +162,8 @@ class CommitTurn(NamedTuple):
     """The `inbox_seq` this host saw last: a hint that spares the store a look."""
     annotations: Annotations | None = None
     """What was said up to this turn."""
+    continues: bool = False
+    """The turn ends with the start of the run's next generation, and what goes over to it."""
 
 
 class AnnotateRun(NamedTuple):

@@ -6,11 +6,11 @@ something the body said. A *mark* is a fact about the run that its body never se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 EventKind = Literal[
-    "run.started",
+    "run.started", "run.continued",
     "step.started", "step.retrying", "step.completed", "step.failed",
     "timer.fired",
     "signal.received", "cancel.requested", "deadline.passed",
@@ -25,6 +25,7 @@ EventClass = Literal["start", "answer", "message", "note", "mark", "close"]
 
 CLASS_OF: Mapping[EventKind, EventClass] = {
     "run.started": "start",
+    "run.continued": "start",
     "step.started": "mark",
     "step.retrying": "mark",
     "step.completed": "answer",
@@ -54,7 +55,7 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
 COMPENSATION = "compensation"
 """The key of a `run.reopened` that lets undos run again which had failed for good."""
 
-BEGINNINGS: frozenset[EventKind] = frozenset({"run.reopened"})
+BEGINNINGS: frozenset[EventKind] = frozenset({"run.reopened", "run.continued"})
 """The kinds that begin a generation, and that may supersede what came before."""
 
 FED: frozenset[EventKind] = frozenset(
@@ -65,7 +66,7 @@ FED: frozenset[EventKind] = frozenset(
 PROGRESS: frozenset[EventKind] = frozenset(
     kind
     for kind, group in CLASS_OF.items()
-    if group in ("answer", "note", "close") or kind == "step.retrying"
+    if group in ("start", "answer", "note", "close") or kind == "step.retrying"
 )
 """The kinds that show that the run gets somewhere, whatever it may have done to a worker before."""
 
@@ -75,7 +76,7 @@ class Event(NamedTuple):
 
     `seq` is 0 until the store has numbered it. `digest` is 8 bytes of the encoded arguments and 8
     of the parameters' schema, on answers to steps; the shape of the workflow's code, on
-    `run.started` and `run.blocked`. `took` is how long the answered attempt ran.
+    `run.started`, `run.continued` and `run.blocked`. `took` is how long the answered attempt ran.
     Times are integer microseconds since 1970 by the store's clock.
     """
 
@@ -103,3 +104,26 @@ class Failure(NamedTuple):
     details: Mapping[str, object] = {}
     cause: tuple[str, ...] = ()
     """Keys of the failed steps this failure came from, nearest first."""
+
+
+def since_start(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events from where replay begins: the start, or the last continuation."""
+    for place in range(len(events) - 1, 0, -1):
+        if events[place].kind == "run.continued":
+            return events[place:]
+    return events
+
+
+def by_start(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Yield a history in parts, each of which was replayed by itself: a start and what followed."""
+    begun = 0
+    for place in range(1, len(events)):
+        if events[place].kind == "run.continued":
+            yield events[begun:place]
+            begun = place
+    yield events[begun:]
+
+
+def continuations(events: Sequence[Event]) -> list[int]:
+    """Return the numbers of the events by which a run was continued."""
+    return [event.seq for event in events if event.kind == "run.continued"]

@@ -66,5 +66,8 @@ class Loaded(NamedTuple):
     progress: tuple[Progress, ...] = ()
 
 
+SINCE_START = -1
+"""As the `after` of a `load`: only what is replayed, from the last continuation of the run on."""
+
 NOT_CANCELLED, CANCEL_REQUESTED, CANCEL_DELIVERED = 0, 1, 2
 """Values of `Run.cancel`: a state, so that a second cancel changes nothing."""

@@ -56,7 +56,8 @@ class Settings:
     deaf: float = 300.0
     """A loop that stands still this long gives its lease up; 0: never."""
     history: int = 51_200
-    """Events a run may record before it is blocked; from a fifth on it is named in the log."""
+    """Events since a run began or continued, before it is blocked; from a fifth on it
+    is named in the log."""
     queues: Sequence[str] | None = None
     """The queues it takes runs from; None: all of them."""
 

@@ -64,7 +64,9 @@ class Advance(NamedTuple):
     Guards: the run is running under `epoch`, its history is `seq` long, no cancel waits unless
     `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
     clock has passed `not_before` (timers). A run that stays running has no `reason` and no
-    `wake_at`, whatever is given. Strikes are cleared if the turn `progresses`.
+    `wake_at`, whatever is given. Strikes are cleared if the turn `progresses`. If it `continues`,
+    the generation goes up, and from its `run.continued` on is what `load` gives `SINCE_START`;
+    it may supersede events of its own.
 
     All but the last two fields are those of `CommitTurn`, in its order.
     """
@@ -86,6 +88,7 @@ class Advance(NamedTuple):
     superseded_by: int = 0
     known_inbox: int | None = None
     annotations: Annotations | None = None
+    continues: bool = False
     takes_cancel: bool = False
     progresses: bool = True
 

@@ -47,6 +47,9 @@ class Store(Protocol):
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run, its living events with a seq above `after`, its unread messages, and the
         last heartbeats of its open steps.
+
+        With `SINCE_START` as `after`, the events are those that are replayed: from the run's last
+        continuation on, if it has one. What came before it is not read.
         """
         ...
 

@@ -17,7 +17,7 @@ from holdfast.fronts.function.workflow import Workflow
 from holdfast.machine import Machine
 from holdfast.model.events import CLASS_OF, FED, Event
 from holdfast.model.failures import in_a_line
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import SINCE_START, Loaded, Run
 from holdfast.model.status import OPEN
 from holdfast.model.writes import Filter, Page
 from holdfast.ports.inspection import Readable
@@ -194,7 +194,7 @@ async def _judged(app: App, store: Readable, run: Run) -> Verdict | None:
     if workflow is None:
         is_known = run.workflow in app.workflows
         return Verdict(run, "version missing" if is_known else "unregistered")
-    loaded = await store.load(run.ns, run.id)
+    loaded = await store.load(run.ns, run.id, SINCE_START)
     if loaded is None or loaded.run.status not in OPEN:
         return None
     return judge(app, workflow, loaded)

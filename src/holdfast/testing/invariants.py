@@ -4,7 +4,8 @@
 real data. The numbers are those of the promises:
 
 I1  events are numbered 1..n without a gap, and n is the run's `seq`
-I2  epochs and generations never go down along the numbers; only a reopening begins a generation
+I2  epochs and generations never go down along the numbers; only a reopening or a continuation
+    begins a generation
 I3  at most one living event closes the run; it is the last, and the status matches it
 I4  a key is answered at most once among the living, and no attempt starts after its answer
 I5  every start, signal and cancel that a caller was told is stored is there
@@ -25,7 +26,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
-from holdfast.model.events import BEGINNINGS, CLASS_OF, Event
+from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, by_start, since_start
 from holdfast.model.keys import undone_by
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
 from holdfast.model.status import CLOSED
@@ -127,6 +128,8 @@ def _epochs(kept: Kept) -> Iterator[str]:
             yield f"event {after.seq} goes back to generation {after.generation}"
         if after.generation > before.generation and after.kind not in BEGINNINGS:
             yield f"event {after.seq}, {after.kind}, begins generation {after.generation}"
+        if after.kind == "run.continued" and after.generation != before.generation + 1:
+            yield f"event {after.seq} continues {before.generation} as {after.generation}"
     if kept.events:
         last, run = kept.events[-1], kept.run
         if last.epoch > run.epoch or last.generation > run.generation:
@@ -152,8 +155,13 @@ def _closes(kept: Kept) -> Iterator[str]:
 
 
 def _answers(kept: Kept) -> Iterator[str]:
+    for events in by_start(kept.living):  # keys begin again with each continuation
+        yield from _answers_in(events)
+
+
+def _answers_in(events: Sequence[Event]) -> Iterator[str]:
     answered: dict[str, int] = {}
-    for event in kept.living:
+    for event in events:
         if event.key not in answered:
             if CLASS_OF[event.kind] == "answer":
                 answered[event.key] = event.seq
@@ -174,9 +182,16 @@ def _messages(kept: Kept) -> Iterator[str]:
     read = [message for message in inbox if message.n <= run.inbox_read]
     sent = [f"{message.name}/{message.id}" for message in read if message.kind == "signal"]
     received = [event.key for event in kept.living if event.kind == "signal.received"]
+    if any(event.kind == "run.continued" for event in kept.living):
+        # What was not taken is recorded again: of one name, all are still in their order.
+        sent, received = (sorted(them, key=_signal_of) for them in (sent, received))
     if sent != received:
         yield f"signals {_some(sent)} were read and {_some(received)} are in the history"
     yield from _cancels(kept)
+
+
+def _signal_of(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _cancels(kept: Kept) -> Iterator[str]:
@@ -226,7 +241,8 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
     beats = dump.progress.get((kept.run.ns, kept.run.id), ())
     if beats and kept.run.status in CLOSED:
         yield f"it is {kept.run.status} and has heartbeats of {_some([b.key for b in beats])}"
-    answered = {e.key for e in kept.living if e.kind in ("step.completed", "step.failed")}
+    replayed = since_start(kept.living)
+    answered = {e.key for e in replayed if e.kind in ("step.completed", "step.failed")}
     for beat in beats:
         if beat.key in answered:
             yield f"{beat.key} is answered and has a heartbeat"
@@ -235,7 +251,12 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
 
 
 def _undos(kept: Kept) -> Iterator[str]:
-    answers = [event for event in kept.living if CLASS_OF[event.kind] == "answer"]
+    for events in by_start(kept.living):
+        yield from _undos_in(events)
+
+
+def _undos_in(events: Sequence[Event]) -> Iterator[str]:
+    answers = [event for event in events if CLASS_OF[event.kind] == "answer"]
     undos = [(event, done) for event in answers for done in undone_by(event.key)]
     for undo, done in undos:
         for event in answers:

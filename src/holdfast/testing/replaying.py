@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -23,7 +24,7 @@ from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard
 from holdfast.machine import Machine
 from holdfast.model.asks import Ended
-from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.events import CLASS_OF, Event, by_start, since_start
 from holdfast.model.exports import Export, export_of
 from holdfast.model.failures import decode_failure, in_a_line
 from holdfast.model.run import Loaded, Run
@@ -39,7 +40,8 @@ SHOWN = 200
 class Replayed(NamedTuple, Generic[R]):
     """Where a replay led: to an end, or to what the body waits for now.
 
-    `ended` is None, "completed", "failed" or "cancelled"; `result` is what the body returned.
+    `ended` is None, "completed", "failed", "cancelled" or "continued"; `result` is what the body
+    returned.
     """
 
     ended: str | None
@@ -63,12 +65,32 @@ def replay(workflow: Workflow[..., R], history: History) -> Replayed[R]:
     or `UnsupportedVersion`.
     """
     run, events = _read(history)
+    parts = [tuple(part) for part in by_start(events)]
+    for part, following in pairwise(parts):
+        _replay_part(workflow, run, part, following[0])
+    events = parts[-1]
     with fed(workflow, run, events) as machine:
         found: Replayed[R] = whereabouts(machine)
         close = events[-1] if events and CLASS_OF[events[-1].kind] == "close" else None
         if close is not None:
             _compare_end(machine, close, found)
         return found
+
+
+def _replay_part(
+    workflow: Workflow[..., Any], run: Run, events: tuple[Event, ...], following: Event
+) -> None:
+    """Feed what came before a continuation: it must lead to just that one."""
+    of_then = run._replace(generation=events[-1].generation, seq=events[-1].seq)
+    with fed(workflow, of_then, events) as machine:
+        ended = machine.ended
+        if ended is None or (ended.status, ended.payload) != ("continued", following.payload):
+            recorded = _shown(*_end(Ended("continued", following.payload)))
+            told = str(whereabouts(machine)) if ended is None else f"ends as {_shown(*_end(ended))}"
+            raise ReplayMismatch(
+                seq=following.seq, recorded=f"the end of its body as {recorded}", asked=told,
+                source=machine.source(),
+            )  # fmt: skip
 
 
 @contextmanager
@@ -90,7 +112,8 @@ def machine_of(workflow: Workflow[..., Any], run: Run) -> Machine:
 
 def feed(machine: Machine, run: Run, events: tuple[Event, ...]) -> None:
     """Feed a machine the living events of a run. Raises what would block the run."""
-    open_events = [event for event in events if CLASS_OF[event.kind] != "close"]
+    replayed = since_start(events)
+    open_events = [event for event in replayed if CLASS_OF[event.kind] != "close"]
     # A run that nobody has held yet takes up every change of the code, as with a worker.
     is_new = run.seq == 1 and run.epoch == 0
     machine.feed_all(open_events, run.generation, is_new=is_new)

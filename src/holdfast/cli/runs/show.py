@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +25,7 @@ from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
 from holdfast.cli.timeline import signal_in
 from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
-from holdfast.model.events import Event
+from holdfast.model.events import CLASS_OF, Event, since_start
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.travel import living
@@ -123,8 +123,8 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
         facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
     facts += [("progress", said(beat, now)) for beat in loaded.progress]
     facts += [("owed", clean(str(each))) for each in owed_in(events)]
-    if events and events[0].kind == "run.started":
-        facts.append(("input", clean(compact(events[0].payload))))
+    if events and CLASS_OF[(start := since_start(events)[0]).kind] == "start":
+        facts.append(("input", clean(compact(start.payload))))
     if events and events[-1].kind == "run.completed":
         facts.append(("result", clean(compact(events[-1].payload))))
     return facts
@@ -143,22 +143,28 @@ def _cells(event: Event, run: Run) -> list[Cell]:
 
 def what(event: Event) -> str:
     """Say what an event is."""
-    key = clean(event.key)
-    if event.kind == "step.retrying":
-        return f"{key} attempt {fields_of(event.payload).get('attempt', '?')}"
-    if event.kind == "signal.received":
-        return f"signal {clean(signal_in(event))}"
-    if event.kind == "cancel.requested":
-        return "cancel requested"
-    if event.kind == "note.patched":
-        return f"change {key}"
-    if event.kind == "deadline.passed":
-        return "deadline passed"
-    if event.kind == "run.reopened":
-        return f"reopened for {key}" if key else "reopened"
-    if key:
-        return key
-    return event.kind.partition(".")[2].replace("_", " ")
+    if event.kind in WORDS:
+        return WORDS[event.kind](event)
+    return clean(event.key) or event.kind.partition(".")[2].replace("_", " ")
+
+
+def _attempt(event: Event) -> str:
+    return f"{clean(event.key)} attempt {fields_of(event.payload).get('attempt', '?')}"
+
+
+def _reopening(event: Event) -> str:
+    return f"reopened for {clean(event.key)}" if event.key else "reopened"
+
+
+WORDS: Mapping[str, Callable[[Event], str]] = {
+    "step.retrying": _attempt,
+    "signal.received": lambda event: f"signal {clean(signal_in(event))}",
+    "cancel.requested": lambda _: "cancel requested",
+    "note.patched": lambda event: f"change {clean(event.key)}",
+    "deadline.passed": lambda _: "deadline passed",
+    "run.reopened": _reopening,
+    "run.continued": lambda event: f"continued as generation {event.generation}",
+}
 
 
 def detail(event: Event) -> str:

@@ -22,6 +22,7 @@ from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.cli.workers import said_by
 from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
+from holdfast.model.events import since_start
 from holdfast.model.failures import decode_failure
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
@@ -219,7 +220,7 @@ def _blocked(case: Case) -> Told:
     sentences = [f"It is blocked: {clean(case.run.reason)}", "Nothing is lost; nothing more runs."]
     blocks = [event for event in case.loaded.events if event.kind == "run.blocked"]
     if blocks and blocks[-1].digest:
-        started, found = case.loaded.events[0].digest, blocks[-1].digest
+        started, found = since_start(case.loaded.events)[0].digest, blocks[-1].digest
         sentences.append(f"It was started on shape {shown(started)}, this code is {shown(found)}.")
         sentences.append("A worker with other code tries it again by itself, once.")
     return Told(sentences, next_commands(case.run))

@@ -26,6 +26,8 @@ class Feeding(Held):
         machine = self.machine
         if mail:
             for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
+                if machine.ended is not None and machine.ended.status == "continued":
+                    break  # it stays in the inbox, for the next generation
                 self._feed_message(draft, message)
         if len(results) == 1:
             self._feed_result(draft, results[0])

@@ -32,7 +32,8 @@ class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_long_at", "_look",
+        "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_is_new", "_long_at",
+        "_look",
         "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
         "_retries", "_shown", "_superseded", "_wake", "_worker", "cancelled_at", "draining",
         "inbox_seq", "keyed_as", "last_at", "machine", "notebook", "paused", "run", "running",
@@ -59,6 +60,7 @@ class Held:
         self._mail: tuple[Message, ...] = ()
         self._mail_came = False
         self._must_read = True
+        self._is_new = False
         self._resumes = True
         self._reopened_at = self._failures = 0
         self._long_at = length.noticed_at(worker.settings.history)

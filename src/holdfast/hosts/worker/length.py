@@ -1,6 +1,7 @@
 """How long a history may get: named in the log on the way there, and blocked at the limit.
 
-A history is replayed whole, so its length is paid for at every restart.
+A history is replayed from the run's start, or its last continuation, so what has come since then is
+paid for at every restart.
 """
 
 from __future__ import annotations
@@ -18,6 +19,6 @@ def noticed_at(limit: int) -> int:
 def notice(run: str, events: int, limit: int) -> int:
     """Name a long history in the log, and return the length to look at next: the limit."""
     if events < limit:
-        told = "run %s has %d events, and the limit is %d: split its work into several runs"
+        told = "run %s has %d events, and the limit is %d: let its body continue as new before that"
         log.warning(told, run, events, limit)
     return limit

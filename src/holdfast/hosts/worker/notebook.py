@@ -95,6 +95,11 @@ class Notebook:
         """Take the heartbeats that the store holds; those not written yet are newer."""
         self.known = {beat.key: beat for beat in stored} | self._unwritten
 
+    @property
+    def free_from(self) -> int:
+        """The first place in the log after all that was said."""
+        return self._last + 1
+
     def _stamped(self, line: LogLine, at: int = 0) -> LogLine:
         run = self.session.run
         place = at or max(self._last + 1, self._scribe.now())
@@ -109,7 +114,8 @@ class Notebook:
             await asyncio.wait((self.writing,))
         self._count_unsaid()
         over = {e.key for e in command.events if e.kind in ("step.completed", "step.failed")}
-        over.update(self.known if command.status in CLOSED else dropped)
+        is_over = command.status in CLOSED or command.continues
+        over.update(self.known if is_over else dropped)
         beats = tuple(beat for key, beat in self._unwritten.items() if key not in over)
         forgets = tuple(key for key in self.known if key in over)
         self._sent = Annotations((*self._lines, *self._turn), beats, forgets)

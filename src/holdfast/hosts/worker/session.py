@@ -15,7 +15,7 @@ import logging
 from functools import partial
 
 from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, length, overdue, replay, telling
+from holdfast.hosts.worker import attempts, continuing, length, overdue, replay, telling
 from holdfast.hosts.worker.feeding import Feeding
 from holdfast.hosts.worker.held import State
 from holdfast.hosts.worker.notebook import Notebook
@@ -27,8 +27,8 @@ from holdfast.machine.ending import unless_owed
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
-from holdfast.model.events import PROGRESS, Event
-from holdfast.model.run import Loaded, Message
+from holdfast.model.events import PROGRESS, Event, since_start
+from holdfast.model.run import SINCE_START, Loaded, Message
 from holdfast.model.writes import Outcome
 from holdfast.ports.reply import Answered, tell
 
@@ -107,20 +107,32 @@ class Session(Feeding):
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
         if turn.ended is not None:
-            draft.close(overdue.ending(turn.ended, self.run, self._overdue))
-            telling.tell_leftovers(self.machine, turn.ended)
+            self._end(draft, turn.ended)
         elif draft.status != "running":
             return
         elif self.seq >= self._long_at and self._is_too_long():
-            self._block(draft, HistoryTooLong(events=self.seq, limit=self._long_at), ())
+            before = self.machine.base - 1
+            told = HistoryTooLong(events=self.seq - before, limit=self._long_at - before)
+            self._block(draft, told, ())
         elif (forced_at := self._forced_at()) is not None and draft.at >= forced_at:
             ended = unless_owed(Ended("cancelled"), self.machine)
             draft.close(overdue.ending(ended, self.run, self._overdue))
         elif not self._is_busy(turn):
             self._settle_down(draft)
 
+    def _end(self, draft: Draft, ended: Ended) -> None:
+        if ended.status == "continued":
+            shape = self._worker.workflow_of(self.run).shape
+            # Lines of the new body's first turn are numbered from its start on.
+            at = draft.at if self.notebook is None else max(draft.at, self.notebook.free_from)
+            continuing.record(draft, self.machine, ended, shape, at, paused=self.paused)
+        else:
+            draft.close(overdue.ending(ended, self.run, self._overdue))
+        telling.tell_leftovers(self.machine, ended)
+
     def _is_too_long(self) -> bool:
-        self._long_at = length.notice(self.run.id, self.seq, self._worker.settings.history)
+        before, limit = self.machine.base - 1, self._worker.settings.history
+        self._long_at = before + length.notice(self.run.id, self.seq - before, limit)
         return self.seq >= self._long_at
 
     def _is_busy(self, turn: Turn) -> bool:
@@ -225,10 +237,20 @@ class Session(Feeding):
             self._retries.pop(key, None)
             if (dropped := self.running.pop(key, None)) is not None:
                 dropped.stop()
-        if draft.status == "running":
+        if draft.continues:
+            self._begin_generation(self.run.generation + 1)
+            self._is_new = True
+            self.must_reread()
+        elif draft.status == "running":
             self._start(turn.asks)
         else:
             self._end_as("parked" if draft.status == "waiting" else "closed")
+
+    def _begin_generation(self, generation: int) -> None:
+        """Forget what the former body asked for: its keys mean something else from now on."""
+        self.run = self.run._replace(generation=generation)
+        self._stop_steps()
+        self._results, self._retries, self._shown = [], {}, ()
 
     def _end_as(self, state: State) -> None:
         self.state = state
@@ -254,12 +276,15 @@ class Session(Feeding):
     async def _reread(self) -> bool:
         """Build the machine from the stored history. Return whether the run is still ours."""
         born, self._born = self._born, None
-        loaded = Loaded(self.run, (born,), ()) if born else await self._load(after=0)
+        begins = 0 if self.run.generation == 1 else SINCE_START
+        loaded = Loaded(self.run, (born,), ()) if born else await self._load(after=begins)
         if loaded is None:
             return False
         self._must_read = False
         if self.machine.seq:  # it has seen what may not be stored
             self._begin_again()
+        if loaded.run.generation != self.run.generation:
+            self._begin_generation(loaded.run.generation)
         self.run, self.seq = loaded.run, loaded.run.seq
         self.inbox_seq = loaded.run.inbox_seq
         if loaded.progress or self.notebook is not None:
@@ -267,7 +292,7 @@ class Session(Feeding):
         if born is None:
             self._mail, self._mail_came = loaded.mail, False
         try:
-            self._replay(loaded.events)
+            self._replay(tuple(since_start(loaded.events)))
         except HoldfastError as error:
             self._set_aside(error)
             return False
@@ -321,7 +346,7 @@ class Session(Feeding):
 
     def _replay(self, events: tuple[Event, ...]) -> None:
         # Under the first epoch nobody held the run before: its start is seen for the first time.
-        is_new = self.run.seq == self.run.epoch == 1
+        is_new, self._is_new = self._is_new or self.run.seq == self.run.epoch == 1, False
         generation, again = self.run.generation, self._begin_again
         left_out = replay.feed(self.machine, events, generation, is_new=is_new, again=again)
         machine = self.machine
@@ -330,6 +355,8 @@ class Session(Feeding):
         folded = replay.fold(events, self.run.generation)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
+        noticed_at = length.noticed_at(self._worker.settings.history)
+        self._long_at = max(self._long_at, machine.base - 1 + noticed_at)
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._overdue = folded.overdue
         self._deadline = self.run.deadline if folded.cancelled_at is None else None

@@ -26,15 +26,16 @@ class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
     __slots__ = (
-        "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_run", "_seq", "_wake_at",
-        "at", "events", "status", "superseded_by", "supersedes",
+        "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
+        "at", "continues", "events", "run", "status", "superseded_by", "supersedes",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int) -> None:
-        self._run, self._seq = run, seq
+        self.run, self._seq = run, seq
         self.at = at
         self.events: list[Event] = []
         self.status: RunStatus = "running"
+        self.continues = False
         self.supersedes: tuple[int, ...] = ()
         self.superseded_by = 0
         self._inbox_read: int | None = None
@@ -51,7 +52,7 @@ class Draft:
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
-        run = self._run
+        run = self.run
         kind, at, key, payload, asked_seq, digest, took, _, _, _, codec, _ = event
         numbered = Event(
             kind, at, key, payload, asked_seq, digest, took, self._seq + len(self.events) + 1,
@@ -62,7 +63,7 @@ class Draft:
 
     def add_answer(self, ask: StepAsk, payload: bytes | None, took: int) -> Event:
         """Record a step's result."""
-        run, events = self._run, self.events
+        run, events = self.run, self.events
         event = _new_event((
             "step.completed", self.at, ask.key, payload, ask.asked_seq, ask.digest, took,
             self._seq + len(events) + 1, run.epoch, run.generation, 0, None,
@@ -98,6 +99,8 @@ class Draft:
 
     def close(self, ended: Ended) -> None:
         """End the run as its body ended."""
+        if ended.status == "continued":
+            raise ValueError("a body that continues closes no run")
         payload = ended.payload
         if ended.failure is not None:
             payload = encode_failure(ended.failure)
@@ -176,10 +179,10 @@ class Draft:
 
     def command(self, worker: str, known_inbox: int) -> CommitTurn:
         """Return the commit of this turn."""
-        run = self._run
+        run = self.run
         return _new_command((
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
             self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox, None,
+            known_inbox, None, self.continues,
         ))  # fmt: skip

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from holdfast.app import App
-from holdfast.errors import HoldfastError, ReplayMismatch, StoreError, UnknownWorkflow
+from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
-from holdfast.hosts.worker import guard
+from holdfast.hosts.worker import guard, paranoid
 from holdfast.hosts.worker.convict import verdict
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
@@ -32,7 +32,7 @@ from holdfast.kernel import dispatch
 from holdfast.machine import Machine
 from holdfast.model.commands import DefineWorkflow, ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import SINCE_START, Loaded, Run
 from holdfast.model.settings import Settings
 from holdfast.model.writes import Claim, Claimed, Notice, Reap
 from holdfast.ports.store import Store
@@ -300,7 +300,7 @@ class Worker:
     async def _convict(self, claimed: Claimed) -> None:
         """Set apart what has killed too many workers in a row."""
         for run in claimed.convicts:
-            loaded = await self.store.load(run.ns, run.id)
+            loaded = await self.store.load(run.ns, run.id, SINCE_START)
             if loaded is None:
                 continue
             command = verdict(run, loaded.events, self.store.now())
@@ -453,20 +453,7 @@ class Worker:
 
     async def check_replay(self, run: Run, seq: int, machine: Machine) -> None:
         """Replay the stored history on a second machine: both must want the same."""
-        loaded = await self.patiently(run, 0)
-        if loaded is None or loaded.run.seq != seq:
-            return
-        twin = self.new_machine(loaded.run)
-        try:
-            twin.feed_all(loaded.events, loaded.run.generation)
-            if twin.fingerprint() != machine.fingerprint():
-                raise ReplayMismatch(
-                    seq=seq,
-                    recorded=f"live: {machine.fingerprint()}",
-                    asked=f"replays as {twin.fingerprint()}",
-                )
-        finally:
-            twin.close()
+        await paranoid.check(self, run, seq, machine)
 
     # --- hints
 

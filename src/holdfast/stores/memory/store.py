@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.events import since_start
 from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import NEGLECTED
-from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
@@ -95,10 +96,12 @@ class MemoryStore:
         row = self._tables.runs.get((ns, run))
         if row is None:
             return None
-        events = self._tables.events[ns, run][after:]
+        events = self._tables.events[ns, run][max(after, 0) :]
         inbox = _numbered(self._tables.inbox[ns, run])
         mail = tuple(message for message in inbox if message.n > row.inbox_read)
         living = tuple(e for e in events if e.superseded_by is None)
+        if after == SINCE_START:
+            living = tuple(since_start(living))
         beats = self._tables.progress.get((ns, run), {})
         return Loaded(row, living, mail, tuple(beats[step] for step in sorted(beats)))
 

@@ -82,6 +82,7 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
         status=write.status,
         reason="" if is_held else write.reason,
         seq=run.seq + len(write.events),
+        generation=run.generation + int(write.continues),
         owner=write.owner,
         wake_at=None if is_held else write.wake_at,
         inbox_read=run.inbox_read if write.inbox_read is None else write.inbox_read,

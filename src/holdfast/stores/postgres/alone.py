@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from holdfast.model.events import Event, continuations
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Define, Import, Move, Outcome, Prune, Reap, Retire, Rewind, Write
+from holdfast.model.writes import (
+    Advance,
+    Define,
+    Import,
+    Move,
+    Outcome,
+    Prune,
+    Reap,
+    Retire,
+    Rewind,
+    Write,
+)
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
@@ -25,10 +37,29 @@ async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
     special = _SPECIAL.get(type(write))
     if special is not None:
         return await special(ask, write, now)
+    if isinstance(write, Advance) and write.continues:
+        return await _continue(ask, write, now)
     alone = Round()
     alone.takes([write])
     [outcome] = alone.outcomes(await ask.run(*alone.question(now)))
     return outcome
+
+
+async def _continue(ask: Ask, write: Advance, now: int | None) -> Outcome:
+    """Carry out a turn that continues its run: what it supersedes may be events of its own."""
+    outcome = await _write(ask, write._replace(continues=False, supersedes=()), now)
+    if outcome.applied:
+        here = {"ns": write.ns, "run": write.run}
+        await ask(SQL.continue_run, **here)
+        await _add_bases(ask, write.ns, write.run, write.events)
+        seqs = list(write.supersedes)
+        await ask(SQL.supersede_events, **here, seqs=seqs, by=write.superseded_by)
+    return outcome
+
+
+async def _add_bases(ask: Ask, ns: str, run: str, events: Sequence[Event]) -> None:
+    rows = [{"ns": ns, "run": run, "seq": seq} for seq in continuations(events)]
+    await ask.many(SQL.add_base, rows)
 
 
 async def read_run(ask: Ask, ns: str, run: str) -> Run | None:
@@ -44,6 +75,7 @@ async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
         return Outcome(False, await read_run(ask, run.ns, run.id))
     here = {"ns": run.ns, "run": run.id}
     await ask.many(SQL.import_event, [here | event._asdict() for event in events])
+    await _add_bases(ask, run.ns, run.id, events)
     await ask.many(SQL.add_message, [here | message._asdict() for message in inbox])
     names = ("name", "kind", "word", "number")
     rows = [here | dict(zip(names, row, strict=True)) for row in tag_rows(labels)]

@@ -12,9 +12,9 @@ from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
-from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Run
 from holdfast.stores.postgres.connection import Ask, Line
-from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 from holdfast.stores.postgres.target import Row
 
 SQL = queries()
@@ -31,7 +31,24 @@ HEX = len("\\x")
 
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
-    return loaded_of(await line.fetch(SQL.load, ns=ns, run=run, after=after))
+    asked, binds = loading(ns, run, after)
+    return loaded_of(await line.fetch(asked, **binds))
+
+
+def loading(ns: str, run: str, after: int) -> tuple[Statement, dict[str, Any]]:
+    """Return the statement of a `load`, and what is bound in it."""
+    if after == SINCE_START:
+        return LOAD_SINCE_START, {"ns": ns, "run": run}
+    return SQL.load, {"ns": ns, "run": run, "after": after}
+
+
+def _since_start() -> Statement:
+    """As `load`, from the last base on: it is looked up in the same statement."""
+    text = fragments()
+    return statement(text["load"].replace(":after", f"coalesce(({text['last_base']}), 1) - 1"))
+
+
+LOAD_SINCE_START = _since_start()
 
 
 def loaded_of(rows: Sequence[Row]) -> Loaded | None:

@@ -30,7 +30,8 @@ class Readonly:
         """Return the run with its living events, as of one moment."""
         with reading():
             async with self.reads.transaction(reads=True) as ask:
-                return reader.loaded_of(await ask(SQL.load, ns=ns, run=run, after=after))
+                asked, binds = reader.loading(ns, run, after)
+                return reader.loaded_of(await ask(asked, **binds))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""

@@ -229,6 +229,8 @@ _ADD: Mapping[type[Any], Callable[[Parts, int, Any], None]] = {
 def _key_of(write: Write) -> tuple[str, str] | None:
     """Return what a write is alone on in its round; None if it fits into none."""
     match write:
+        case Advance(continues=True):
+            return None
         case Advance() | Put() | Annotate():
             return write.ns, write.run
         case Create():

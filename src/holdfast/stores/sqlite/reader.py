@@ -11,7 +11,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.makers import maker
-from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Run
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.filtering import statement_of
@@ -73,6 +73,8 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         if row is None:
             return None
         found = Run._make(row)
+        if after == SINCE_START:
+            after = _before_start(connection, found)
         events: Sequence[tuple[object, ...]] = ()
         if found.seq > after:
             events = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
@@ -83,6 +85,14 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
     finally:
         connection.execute("COMMIT")
     return Loaded(found, tuple(map(_new_event, events)), tuple(map(Message._make, mail)), beats)
+
+
+def _before_start(connection: sqlite3.Connection, run: Run) -> int:
+    """Return the number after which what is replayed of a run begins."""
+    if run.generation == 1:
+        return 0
+    base = connection.execute(SQL.last_base, (run.ns, run.id)).fetchone()
+    return 0 if base is None else base[0] - 1
 
 
 def find(connection: sqlite3.Connection, filter: Filter, page: Page) -> list[Run]:

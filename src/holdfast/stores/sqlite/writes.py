@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any
 
-from holdfast.model.events import Event
+from holdfast.model.events import Event, continuations
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
@@ -37,8 +37,8 @@ CLOSED_JSON = json.dumps(sorted(CLOSED))
 ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
-    SQL.delete_events, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress, SQL.delete_lines,
-    SQL.delete_run,
+    SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
+    SQL.delete_lines, SQL.delete_run,
 )  # fmt: skip
 
 
@@ -104,6 +104,7 @@ def _import(connection: Connection, write: Import, now: int) -> Outcome:
     if connection.execute(SQL.import_run, row).rowcount != 1:
         return Outcome(False, read_run(connection, run.ns, run.id))
     connection.executemany(SQL.import_event, [_whole_row(run, event) for event in events])
+    _add_bases(connection, run.ns, run.id, events)
     connection.executemany(
         SQL.add_message,
         [(run.ns, run.id, m.id, m.n, m.kind, m.name, m.payload, m.at) for m in inbox],
@@ -122,12 +123,19 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
     add_events(connection, write)
+    if write.continues:
+        connection.execute(SQL.continue_run, (ns, run))
+        _add_bases(connection, ns, run, write.events)
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     if write.annotations is not None:
         said.add(connection, ns, run, write.annotations)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     return Outcome(True, None, inbox_seq, cancel)
+
+
+def _add_bases(connection: Connection, ns: str, run: str, events: Sequence[Event]) -> None:
+    connection.executemany(SQL.add_base, [(ns, run, seq) for seq in continuations(events)])
 
 
 def add_events(connection: Connection, write: Advance) -> None:
@@ -150,6 +158,7 @@ def settles(write: Advance) -> bool:
         or write.takes_cancel
         or write.supersedes != ()
         or write.annotations is not None
+        or write.continues
         or not write.progresses
     )
 

@@ -12,7 +12,7 @@ from holdfast.testing.invariants import check
 TOPICS = (
     "starts", "messages", "cancels", "commits", "batches", "claims", "queues", "versions",
     "leases", "queries", "labels", "filters", "exports", "moves", "deadlines", "retries", "reruns",
-    "retention", "annotations", "isolation", "notices", "durability", "sharing",
+    "continuations", "retention", "annotations", "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 
 

@@ -318,6 +318,7 @@ WITH old AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 , e AS (DELETE FROM holdfast.events t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, b AS (DELETE FROM holdfast.bases t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , i AS (DELETE FROM holdfast.inbox t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , g AS (DELETE FROM holdfast.run_tags t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = o.ns AND t.run = o.id)
