@@ -15,11 +15,11 @@ from pathlib import Path
 
 import holdfast as hf
 from chaos import journal
-from holdfast.client import new_id
 from holdfast.compose import store_of
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.opening import open_unless
 from holdfast.stores import processes
+from holdfast.talking import new_id
 
 READY = "ready"
 LOOK = 0.05

@@ -60,6 +60,18 @@ ALL = (
     errors.RunConflict(run="order-42", differs="input"),
     errors.IllegalMove(run="order-42", status="running", command="resume", allowed=("paused",)),
     errors.UnknownKey(run="order-42", key="chrage#1", known=("reserve#1", "charge#1")),
+    errors.UnknownQuery(run="cart-7", name="totl", known=("items", "total")),
+    errors.QueryFailed(run="cart-7", query="item", problem="KeyError: 'lamp'"),
+    errors.UpdateRejected(
+        run="cart-7", update="add", id="u-1", type="ValueError", message="the cart is full"
+    ),
+    errors.UpdateFailed(
+        run="cart-7", update="add", id="u-1", type="StepFailed", message="Step reserve#1 failed"
+    ),
+    errors.UpdateUnfinished(
+        run="cart-7", status="completed", update="add", id="u-1", is_accepted=True
+    ),
+    errors.MessageConflict(run="cart-7", id="u-1", differs="value"),
     errors.RunFailed(run="order-42", type="ValueError", message="no such item"),
     errors.RunCancelled(run="order-42"),
     errors.RunTerminated(run="order-42"),
@@ -94,6 +106,7 @@ ALL = (
     errors.UnsupportedVersion(
         change="price", version=0, minimum=1, maximum=2, source="shop.py:31 in checkout"
     ),
+    errors.BodyMeddled(update="add"),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
     errors.StoreFull(

@@ -1,8 +1,8 @@
 """Write the sync door from the async classes; with `--check`, fail if it is out of date.
 
-Every public method of `Client` and `RunHandle` becomes a plain one with the same parameters, types
-and docstring. What is async waits in the portal's loop, what is an async iterator becomes an
-iterator, and a handle becomes a sync handle.
+Every public method of `Client`, of `RunHandle` and of what it is made of becomes a plain one with
+the same parameters, types and docstring. What is async waits in the portal's loop, what is an async
+iterator becomes an iterator, and a handle becomes a sync handle.
 """
 
 import ast
@@ -12,9 +12,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src/holdfast/client.py"
+SOURCES = (ROOT / "src/holdfast/talking.py", ROOT / "src/holdfast/client.py")
 TARGET = ROOT / "src/holdfast/sync/client.py"
-CLASSES = {"Client": "SyncClient", "Steered": "SyncSteered", "RunHandle": "SyncRunHandle"}
+CLASSES = {
+    "UpdateHandle": "SyncUpdateHandle",
+    "Talking": "SyncTalking",
+    "Client": "SyncClient",
+    "Steered": "SyncSteered",
+    "RunHandle": "SyncRunHandle",
+}
+HANDLES = {"RunHandle": "SyncRunHandle", "UpdateHandle": "SyncUpdateHandle"}
+"""What is wrapped on its way out."""
 
 HEAD = '''"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
 
@@ -32,6 +40,31 @@ from holdfast.sync.portal import Portal
 '''
 
 INIT = {
+    "Talking": '''
+    """One run, as somebody who talks to it sees it, for sync code."""
+
+    _portal: Portal[Any]
+    _inside: Any
+''',
+    "UpdateHandle": '''
+    """An update that a run has accepted, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: UpdateHandle[R_co]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The update's id."""
+        return self._inside.id
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self._inside.run
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+''',
     "Client": '''
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -79,44 +112,54 @@ INIT = {
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def generate(source: str) -> str:
+def generate(*sources: str) -> str:
     """Return the text of the sync module, formatted."""
-    tree = ast.parse(source)
+    trees = [ast.parse(source) for source in sources]
+    tree = ast.Module([node for each in trees for node in each.body], [])
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     drawn = "\n\n".join(sync_class(node) for node in classes if node.name in CLASSES)
-    types = [
+    types = dict.fromkeys(
         ast.unparse(node)
         for node in tree.body
         if isinstance(node, ast.Assign) and "TypeVar" in ast.unparse(node.value)
         if re.search(rf"\b{ast.unparse(node.targets[0])}\b", drawn)
-    ]
+    )
     body = "\n".join(types) + "\n\n\n" + drawn
-    imported = "\n".join(imports(tree, body))
+    imported = "\n".join(imports(trees, body))
     text = HEAD.replace("# imports\n", imported + "\n").replace("# types\n", body)
     return formatted(text)
 
 
-def imports(tree: ast.Module, body: str) -> list[str]:
-    """Return the imports of the source that the body needs, and those of its own."""
+def imports(trees: list[ast.Module], body: str) -> list[str]:
+    """Return the imports of the sources that the body needs, and those of its own."""
     text = re.sub(r'"""(?s:.*?)"""', "", body)
     lines = ["from typing import Self, cast", "from collections.abc import Iterator"]
-    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    own = [name for name in classes if re.search(rf"\b{name}\b", text)]
-    lines.append(f"from holdfast.client import {', '.join(own)}")
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+    for path, tree in zip(SOURCES, trees, strict=True):
+        own = [name for name in names_of(tree) if re.search(rf"\b{name}\b", text)]
+        lines.append(f"from holdfast.{path.stem} import {', '.join(own)}")
+    modules = {f"holdfast.{path.stem}" for path in SOURCES} | {"__future__"}
+    for node in (node for tree in trees for node in tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module not in modules:
             used = [a.name for a in node.names if re.search(rf"\b{a.name}\b", text)]
             if used:
                 lines.append(f"from {node.module} import {', '.join(used)}")
     return lines
 
 
+def names_of(tree: ast.Module) -> list[str]:
+    """Return what a module defines that a signature may name."""
+    found = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    aliases = [ast.unparse(node.targets[0]) for node in assigned if "Literal" in ast.dump(node)]
+    return found + aliases
+
+
 def sync_class(node: ast.ClassDef) -> str:
-    names = ", ".join(sync_type(ast.unparse(base)) for base in node.bases)
-    bases = f"({names})" if node.bases else ""
+    listed = ", ".join(sync_type(ast.unparse(base)) for base in node.bases)
+    bases = f"({listed})" if listed else ""
     public = [m for m in node.body if isinstance(m, Function) and not m.name.startswith("_")]
     overloaded = {method.name for method in public if is_overload(method)}
-    methods = [sync_method(method, overloaded) for method in public]
+    methods = [sync_method(method, overloaded, node.name) for method in public]
     return f"class {CLASSES[node.name]}{bases}:{INIT[node.name]}\n" + "\n".join(methods)
 
 
@@ -124,7 +167,7 @@ def is_overload(node: Function) -> bool:
     return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
 
 
-def sync_method(node: Function, overloaded: set[str]) -> str:
+def sync_method(node: Function, overloaded: set[str], owner: str) -> str:
     """Return one method, or one overload of it, as it is for sync code."""
     returns = ast.unparse(node.returns) if node.returns else "None"
     plain = sync_type(returns)
@@ -134,7 +177,8 @@ def sync_method(node: Function, overloaded: set[str]) -> str:
     doc = ast.get_docstring(node, clean=False)
     given = ", ".join(arguments(node.args))
     # What is behind overloads is called by its widest types, which only Any lets through.
-    inside = "cast('Any', self._inside)" if node.name in overloaded else "self._inside"
+    is_typed = node.name in overloaded and owner != "Talking"
+    inside = "cast('Any', self._inside)" if is_typed else "self._inside"
     call = f"{inside}.{node.name}({given})"
     if returns.startswith("AsyncIterator["):
         work = f"self._portal.iterate({node.name!r}, {call})"
@@ -146,8 +190,11 @@ def sync_method(node: Function, overloaded: set[str]) -> str:
     if node.name in overloaded:
         lines.append(f"        found: {returns} = {work}")
         work = "found"
-    if returns.startswith("RunHandle["):
-        work = f"SyncRunHandle(self._portal, {work})"
+    for name, sync in HANDLES.items():
+        if returns.startswith(f"{name}["):
+            work = f"{sync}(self._portal, {work})"
+    if "wait" in given and returns == "Any":
+        work = f"SyncUpdateHandle(self._portal, {work}) if wait == 'accepted' else {work}"
     lines.append(f"        {'' if plain == 'None' else 'return '}{work}")
     return "\n".join(lines) + "\n"
 
@@ -162,7 +209,8 @@ def arguments(given: ast.arguments) -> list[str]:
     """Return the parameters as they are passed on."""
     places = [a.arg for a in (*given.posonlyargs, *given.args)][1:]
     rest = [f"*{given.vararg.arg}"] if given.vararg else []
-    return [*places, *rest, *(f"{a.arg}={a.arg}" for a in given.kwonlyargs)]
+    named = [f"{a.arg}={a.arg}" for a in given.kwonlyargs]
+    return [*places, *rest, *named, *([f"**{given.kwarg.arg}"] if given.kwarg else [])]
 
 
 def formatted(text: str) -> str:
@@ -176,7 +224,7 @@ def formatted(text: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    text = generate(SOURCE.read_text("utf-8"))
+    text = generate(*(source.read_text("utf-8") for source in SOURCES))
     is_current = TARGET.exists() and TARGET.read_text("utf-8") == text
     if is_current:
         return 0

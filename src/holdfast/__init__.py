@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.errors import (
         BadDefinition,
+        BodyMeddled,
         CompensationFailed,
         HistoryTooLong,
         HoldfastError,
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
         InvalidName,
         InvalidTag,
         InvalidValue,
+        MessageConflict,
         NonRetryable,
         NotInBody,
         NotInStep,
         OutcomeUnknown,
         PayloadTooLarge,
+        QueryFailed,
         ReplayMismatch,
         RetryAfter,
         RunCancelled,
@@ -48,10 +51,14 @@ if TYPE_CHECKING:
         SyncInLoop,
         TooManyAsks,
         UnknownKey,
+        UnknownQuery,
         UnknownWorkflow,
         Unserialisable,
         UnserialisableResult,
         UnsupportedVersion,
+        UpdateFailed,
+        UpdateRejected,
+        UpdateUnfinished,
     )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.continuing import continue_as_new
@@ -61,24 +68,30 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
     from holdfast.machine.continuing import history_length, should_continue
+    from holdfast.machine.handling import handle, handlers_finished
     from holdfast.machine.patches import deprecate_patch, get_version, patched
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
     from holdfast.machine.sagas import Saga, saga
-    from holdfast.machine.signals import Signal
+    from holdfast.machine.signals import BoundMessage, Signal
+    from holdfast.machine.talk import BoundUpdate, Query, Update
     from holdfast.model.annotations import LogLine, Progress
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.settings import Settings
-    from holdfast.sync import SyncClient, SyncRunHandle
+    from holdfast.sync import SyncClient, SyncRunHandle, SyncUpdateHandle
+    from holdfast.talking import UpdateHandle
 
 __version__ = "0.1.0"
 
 __all__ = [
     "App",
     "BadDefinition",
+    "BodyMeddled",
     "Bound",
+    "BoundMessage",
+    "BoundUpdate",
     "Client",
     "CompensationFailed",
     "Event",
@@ -96,12 +109,15 @@ __all__ = [
     "Labels",
     "Listing",
     "LogLine",
+    "MessageConflict",
     "NonRetryable",
     "NotInBody",
     "NotInStep",
     "OutcomeUnknown",
     "PayloadTooLarge",
     "Progress",
+    "Query",
+    "QueryFailed",
     "ReplayMismatch",
     "Retry",
     "RetryAfter",
@@ -127,12 +143,19 @@ __all__ = [
     "SyncClient",
     "SyncInLoop",
     "SyncRunHandle",
+    "SyncUpdateHandle",
     "TooManyAsks",
     "UnknownKey",
+    "UnknownQuery",
     "UnknownWorkflow",
     "Unserialisable",
     "UnserialisableResult",
     "UnsupportedVersion",
+    "Update",
+    "UpdateFailed",
+    "UpdateHandle",
+    "UpdateRejected",
+    "UpdateUnfinished",
     "Workflow",
     "as_completed",
     "attempt",
@@ -140,6 +163,8 @@ __all__ = [
     "continue_as_new",
     "deprecate_patch",
     "get_version",
+    "handle",
+    "handlers_finished",
     "heartbeat",
     "history_length",
     "idempotency_key",
@@ -168,17 +193,20 @@ _MODULES = {
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",
     "holdfast.machine.continuing": "history_length should_continue",
+    "holdfast.machine.handling": "handle handlers_finished",
     "holdfast.machine.patches": "deprecate_patch get_version patched",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
     "holdfast.machine.sagas": "Saga saga",
-    "holdfast.machine.signals": "Signal",
+    "holdfast.machine.signals": "BoundMessage Signal",
+    "holdfast.machine.talk": "BoundUpdate Query Update",
     "holdfast.model.annotations": "LogLine Progress",
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.settings": "Settings",
-    "holdfast.sync": "SyncClient SyncRunHandle",
+    "holdfast.sync": "SyncClient SyncRunHandle SyncUpdateHandle",
+    "holdfast.talking": "UpdateHandle",
 }
 
 if not TYPE_CHECKING:  # else a misspelt name would pass the type check

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from inspect import iscoroutine
-from typing import Any, Generic, NamedTuple, TypeVar, overload
-from uuid import UUID
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
 from holdfast.engines.local import LocalEngine
@@ -15,13 +14,15 @@ from holdfast.errors import (
     RunCancelled,
     RunCompensationFailed,
     RunFailed,
+    RunNotFound,
     RunTerminated,
     RunTimedOut,
     UnknownWorkflow,
 )
 from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
-from holdfast.machine.signals import Signal
+from holdfast.machine.signals import BoundMessage
+from holdfast.machine.talk import BoundUpdate
 from holdfast.machine.values import Schema, digest
 from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.checks import (
@@ -39,6 +40,7 @@ from holdfast.model.commands import (
     SignalRun,
     StartRun,
     TerminateRun,
+    UpdateRun,
 )
 from holdfast.model.cursors import Cursors
 from holdfast.model.durations import Duration, microseconds
@@ -47,16 +49,26 @@ from holdfast.model.failures import decode_failure
 from holdfast.model.filters import parse
 from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
 from holdfast.model.queues import checked_priority, checked_queue
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
+from holdfast.talking import (
+    StartOptions,
+    Talking,
+    UpdateHandle,
+    Wait,
+    checked_wait,
+    new_id,
+    outcome,
+    updating,
+)
 
 PRUNE_BATCH = 100
 """How many runs are forgotten in one commit."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T")
+U = TypeVar("U")
 
 FAILURES: dict[str, type[RunFailed]] = {
     "run.failed": RunFailed,
@@ -102,12 +114,93 @@ class Client:
         the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
         `InvalidTag` if a tag cannot be stored.
         """
+        how = self._starting(
+            bound, id, timeout=timeout, tags=tags, attributes=attributes, queue=queue,
+            priority=priority,
+        )  # fmt: skip
+        run, _ = await self._start(bound, how)
+        return RunHandle(self.engine, run.id, bound.workflow, self.app)
+
+    async def signal_with_start(
+        self,
+        bound: Bound[R],
+        signal: BoundMessage,
+        *,
+        id: str,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[R]:
+        """Start a run with its first signal in one commit, or signal the run of that id.
+
+        `signal` is one with its value: `approved.bind(value, id="...")`. Raises `RunClosed` if the
+        run has ended, and what `start` raises.
+        """
+        _must_be(BoundMessage, signal, "signal_with_start", "approved.bind(value)")
+        how = self._starting(bound, id, **options)
+        at = how.at
+        message = new_id(at) if signal.id is None else checked_id(signal.id, field="signal id")
+        sent = SignalRun(how.ns, how.id, signal.name, signal.payload, message, at)
+        await self._start_with(bound, how, sent)
+        return RunHandle(self.engine, how.id, bound.workflow, self.app)
+
+    @overload
+    async def update_with_start(
+        self,
+        bound: Bound[Any],
+        update: BoundUpdate[U],
+        *,
+        id: str,
+        **options: Unpack[StartOptions],
+    ) -> U: ...
+    @overload
+    async def update_with_start(
+        self,
+        bound: Bound[Any],
+        update: BoundUpdate[U],
+        *,
+        id: str,
+        wait: Literal["accepted"],
+        **options: Unpack[StartOptions],
+    ) -> UpdateHandle[U]: ...
+    async def update_with_start(
+        self,
+        bound: Any,
+        update: Any,
+        *,
+        id: str,
+        wait: Wait = "completed",
+        **options: Unpack[StartOptions],
+    ) -> Any:
+        """Start a run with its first update in one commit, or update the run of that id.
+
+        `update` is one with its value: `add.bind(item, id="...")`. It is waited for as by
+        `run.update`. Raises what that raises, and what `start` raises.
+        """
+        _must_be(BoundUpdate, update, "update_with_start", "add.bind(item)")
+        sent: BoundUpdate[Any] = update
+        checked_wait(wait)
+        how = self._starting(bound, id, **options)
+        command = updating(self.engine, how.id, sent)
+        is_new = await self._start_with(bound, how, command)
+        return await outcome(self.engine, command, sent.update, wait, is_new=is_new)
+
+    def _starting(  # noqa: PLR0913 - each by its name
+        self,
+        bound: Bound[Any],
+        id: str | None,
+        *,
+        timeout: Duration | Keep | None = KEEP,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = NO_LABELS.attributes,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> StartRun:
+        """Return the command that starts a run."""
         if not isinstance(bound, Bound):
             raise not_bound(bound)
         workflow = bound.workflow
         shape = workflow.shape  # before the clock is read: the first time takes a while
         now = self.engine.store.now()
-        command = StartRun(
+        return StartRun(
             ns=self.engine.ns,
             id=new_id(now) if id is None else checked_id(id),
             workflow=workflow.name,
@@ -121,9 +214,28 @@ class Client:
             queue=workflow.queue if queue is None else checked_queue(queue),
             priority=workflow.priority if priority is None else _priority(priority),
         )
+
+    async def _start(self, bound: Bound[Any], how: StartRun) -> tuple[Run, bool]:
+        workflow = bound.workflow
         is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
-        run = await self.engine.start(command, is_known=is_known)
-        return RunHandle(self.engine, run.id, workflow)
+        return await self.engine.start(how, is_known=is_known)
+
+    async def _start_with(
+        self, bound: Bound[Any], how: StartRun, sent: SignalRun | UpdateRun
+    ) -> bool:
+        """Start a run with its first message, or send it to the run; tell whether it is new.
+
+        Who finds the run sends the message as everybody does: it is there already.
+        """
+        kind = "signal" if isinstance(sent, SignalRun) else "update"
+        message = Message(sent.id, kind, sent.name, sent.payload, sent.at)
+        while True:
+            _, is_born = await self._start(bound, how._replace(message=message))
+            if is_born:
+                return True
+            with suppress(RunNotFound):  # forgotten in this very moment: start it after all
+                is_new: bool = await self.engine.do(sent)
+                return is_new
 
     @overload
     def get(self, id: str) -> RunHandle[Any]: ...
@@ -239,7 +351,7 @@ class Steered:
         return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
 
 
-class RunHandle(Steered, Generic[R_co]):
+class RunHandle(Steered, Talking, Generic[R_co]):
     """One run, as seen from outside."""
 
     def __init__(
@@ -294,34 +406,20 @@ class RunHandle(Steered, Generic[R_co]):
         wanted = LogFilter(self._engine.ns, self.id, step, attempt, after)
         return self._engine.logs(wanted, follow=follow)
 
-    @overload
-    async def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
-    @overload
-    async def signal(self, signal: str, value: object, *, id: str | None = None) -> bool: ...
-    async def signal(self, signal: Any, value: Any, *, id: str | None = None) -> bool:
-        """Send a signal and return once it is stored; tell whether it was new.
-
-        Give an `id` to make a repeat harmless. Raises `RunNotFound` or `RunClosed`.
-        """
-        now = self._engine.store.now()
-        if isinstance(signal, str):
-            signal = Signal[Any](signal, object)
-        payload, _ = signal.schema.cross(value, where=f"signal {signal.name}")
-        message = new_id(now) if id is None else checked_id(id, field="signal id")
-        command = SignalRun(self._engine.ns, self.id, signal.name, payload, message, now)
-        is_new: bool = await self._engine.do(command)
-        return is_new
-
     async def _schema(self) -> Schema[R_co]:
         if self._workflow is None:
-            row = await self.describe()
-            name = row.workflow
-            found = self._app.versions.of_run(name, row.version) if self._app else None
-            if found is None:
-                known = tuple(sorted(self._app.workflows)) if self._app else ()
-                raise UnknownWorkflow(name=name, known=known)
-            self._workflow = found
+            self._workflow = await self._definition()
         return self._workflow.signature.result
+
+    async def _definition(self) -> Workflow[..., R_co]:
+        if self._app is None and self._workflow is not None:
+            return self._workflow
+        row = await self.describe()
+        found = self._app.versions.of_run(row.workflow, row.version) if self._app else None
+        if found is None:
+            known = tuple(sorted(self._app.workflows)) if self._app else ()
+            raise UnknownWorkflow(name=row.workflow, known=known)
+        return found
 
 
 def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int | None:
@@ -332,15 +430,6 @@ def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int
 
 def _priority(given: int) -> int:
     return checked_priority(given, "start")
-
-
-def new_id(now: int) -> str:
-    """Return a uuid7: sortable by time, unique everywhere."""
-    millis = (now // 1_000) & 0xFFFF_FFFF_FFFF
-    chance = int.from_bytes(os.urandom(10), "big")
-    value = (millis << 80) | (0x7 << 76) | ((chance >> 68) << 64)
-    value |= (0b10 << 62) | (chance & 0x3FFF_FFFF_FFFF_FFFF)
-    return str(UUID(int=value & ((1 << 128) - 1)))
 
 
 def not_bound(given: object) -> BadDefinition:
@@ -355,6 +444,14 @@ def not_bound(given: object) -> BadDefinition:
         what=f"start was given {told}, not a workflow with its input",
         hint=f"Write client.start({name}.bind(...)).",
     )
+
+
+def _must_be(kind: type, given: object, call: str, example: str) -> None:
+    if not isinstance(given, kind):
+        raise BadDefinition(
+            what=f"{call} was given {given!r:.60}, not a message with its value",
+            hint=f"Write client.{call}(workflow.bind(...), {example}, id=...).",
+        )
 
 
 def _failure(run: str, event: Event) -> RunFailed:

@@ -28,8 +28,9 @@ async def open_client(
 ) -> AsyncGenerator[Client]:
     """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
-    from holdfast.client import Client, new_id
+    from holdfast.client import Client
     from holdfast.engines.local import LocalEngine
+    from holdfast.talking import new_id
 
     is_store = not isinstance(url, str) and hasattr(url, "claim")
     store = cast("Store", url) if is_store else store_of(cast("str", url))

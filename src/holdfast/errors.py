@@ -21,9 +21,15 @@ HoldfastError
 ├── InvalidExport            HF125  a file that is no exported run, or no sound one
 ├── RunNotFound              HF201
 ├── RunClosed                HF202
+│   └── UpdateUnfinished     HF215  the run ended before an update was done
 ├── RunConflict              HF203  the id is taken by a run of other work
 ├── IllegalMove              HF204  the run's status does not allow this command
 ├── UnknownKey               HF205  the run's history holds no such key, or no such event
+├── UnknownQuery             HF211  the run has no handler for that query
+├── QueryFailed              HF212  the handler of a query raised, or did more than look
+├── UpdateRejected           HF213  the run refused an update; nothing of it is recorded
+├── UpdateFailed             HF214  the handler of an update raised
+├── MessageConflict          HF216  the id is taken by another message
 ├── RunFailed                HF301  what `result()` raises for a run that did not complete
 │   ├── RunCancelled         HF302
 │   ├── RunTerminated        HF303
@@ -39,6 +45,7 @@ HoldfastError
 ├── Undecodable              HF503  a stored payload cannot be read
 ├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
+├── BodyMeddled              HF506  a validator woke or cancelled something in the body
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   │   └── StoreFull        HF607  ... because there is no room
@@ -366,6 +373,89 @@ class UnknownKey(HoldfastError):
         )
 
 
+class UnknownQuery(HoldfastError):
+    """The run has no handler for a query of that name."""
+
+    code = "HF211"
+    hint = (
+        "A body answers from where it calls hf.handle(...) on; `holdfast runs show` has its state."
+    )
+
+    def __init__(self, *, run: str, name: str, known: tuple[str, ...]) -> None:
+        self.run, self.name, self.known = run, name, known
+        near = nearest(name, known)
+        meant = f" Did you mean {near!r}?" if near else ""
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"Run {run!r} answers no query {name[:60]!r}.{meant} It answers: {listed}. {self.hint}"
+        )
+
+
+class QueryFailed(HoldfastError):
+    """The handler of a query raised, or did more than look; the run goes on as if nothing were."""
+
+    code = "HF212"
+    hint = "Mend the handler: a plain function that reads the body's state and returns it."
+
+    def __init__(self, *, run: str, query: str, problem: str, traceback: str = "") -> None:
+        self.run, self.query, self.problem, self.traceback = run, query, problem, traceback
+        told = problem.rstrip(".")
+        super().__init__(f"Query {query!r} of run {run!r} was not answered: {told}. {self.hint}")
+
+
+class UpdateRejected(HoldfastError):
+    """The run refused an update; nothing of it is in the history."""
+
+    code = "HF213"
+    hint = "Send what its validator accepts, under another id: this one stays refused."
+
+    def __init__(self, *, run: str, update: str, id: str, type: str, message: str) -> None:
+        self.run, self.update, self.id, self.type, self.message = run, update, id, type, message
+        told = f"{type}: {message}".rstrip(".")
+        super().__init__(f"Run {run!r} refused update {update!r} ({id}): {told}. {self.hint}")
+
+
+class UpdateFailed(HoldfastError):
+    """The handler of an update raised; the run goes on."""
+
+    code = "HF214"
+    hint = "What it did before it failed is done; the run's history has each step."
+
+    def __init__(
+        self, *, run: str, update: str, id: str, type: str, message: str, traceback: str = ""
+    ) -> None:
+        self.run, self.update, self.id = run, update, id
+        self.type, self.message, self.traceback = type, message, traceback
+        told = f"{type}: {message}".rstrip(".")
+        super().__init__(f"Update {update!r} ({id}) of run {run!r} failed: {told}. {self.hint}")
+
+
+class UpdateUnfinished(RunClosed):
+    """The run ended before an update was done."""
+
+    code = "HF215"
+    hint = "Call `await hf.handlers_finished()` at the end of the body, so that it waits for them."
+
+    def __init__(self, *, run: str, status: str, update: str, id: str, is_accepted: bool) -> None:
+        self.run, self.status, self.update, self.id = run, status, update, id
+        self.is_accepted = is_accepted
+        left = "was accepted and not done" if is_accepted else "was not accepted"
+        HoldfastError.__init__(
+            self, f"Run {run!r} is {status}; update {update!r} ({id}) {left}. {self.hint}"
+        )
+
+
+class MessageConflict(HoldfastError):
+    """The id belongs to another message of the run."""
+
+    code = "HF216"
+    hint = "The id is the idempotency key of a message: use another one, or send the same again."
+
+    def __init__(self, *, run: str, id: str, differs: str) -> None:
+        self.run, self.id, self.differs = run, id, differs
+        super().__init__(f"Run {run!r} has a message {id!r} with another {differs}. {self.hint}")
+
+
 class RunFailed(HoldfastError):
     """The run ended without a result."""
 
@@ -588,6 +678,22 @@ class UnsupportedVersion(HoldfastError):
             f"The run follows version {version} of change {change!r}, and the code knows "
             f"{known}{at}. Restore the code of version {version}, or widen "
             f"hf.get_version({change!r}, ...) to it; then `holdfast runs retry` the run."
+        )
+
+
+class BodyMeddled(HoldfastError):
+    """The validator of an update woke or cancelled something in the body."""
+
+    code = "HF506"
+    hint = "Let the validator only read, and the handler do; then `holdfast runs retry` the run."
+    blocked_as = "guard"
+    blames_history = False
+
+    def __init__(self, *, update: str) -> None:
+        self.update = update
+        super().__init__(
+            f"The validator of update {update!r} woke or cancelled something in the body. Nothing "
+            f"of it is recorded, so a replay would go another way. {self.hint}"
         )
 
 

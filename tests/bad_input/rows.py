@@ -18,6 +18,7 @@ ROWS: dict[str, str] = {
     "same id, other work": "",
     "signal to nobody": "",
     "key that is none": "",
+    "query or update": "",
     "delay that is none": "",
     "retry policy": "",
     "settings": "",

@@ -149,6 +149,31 @@ class OneNamespace(Mutant):
         return await super().load("default", run, after)
 
 
+class ForgetsTheFirstMessage(Mutant):
+    """A start makes the run without the message it was to bring."""
+
+    def change(self, write: Write) -> Write:
+        return write._replace(message=None) if isinstance(write, Create) else write
+
+
+class RepliesTooLate(Mutant):
+    """What a turn says to a message is lost."""
+
+    def change(self, write: Write) -> Write:
+        return write._replace(replies=()) if isinstance(write, Advance) else write
+
+
+class ForgetsTheUndecided(Mutant):
+    """An update that was read is not given to whoever takes the run over."""
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        loaded = await super().load(ns, run, after)
+        if loaded is None:
+            return None
+        mail = tuple(each for each in loaded.mail if each.n > loaded.run.inbox_read)
+        return loaded._replace(mail=mail)
+
+
 class NoRollback(Mutant):
     """A batch that fails in the middle leaves its first half."""
 
@@ -295,6 +320,9 @@ class TellsBeforeTheCommit(Mutant):
 
 
 MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
+    ForgetsTheFirstMessage,
+    RepliesTooLate,
+    ForgetsTheUndecided,
     NoFence, HearsZombies, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel,
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,

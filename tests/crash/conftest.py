@@ -14,7 +14,7 @@ AT_ONCE = ("chain", "race")
 LARGE = (
     "back-off", "cancel-paused", "cancelled-storm", "crowd", "deploy", "heartbeat",
     "heartbeat-deploy", "overdue", "pause", "queues", "saga-cancelled", "saga-owed",
-    "saga-retried", "storm",
+    "saga-retried", "storm", "updates",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

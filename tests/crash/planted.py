@@ -14,7 +14,7 @@ from holdfast.machine.signals import Mailbox
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
@@ -25,6 +25,7 @@ from holdfast.model.writes import (
     Notice,
     Outcome,
     Page,
+    Put,
     Write,
 )
 from holdfast.ports.store import Hear, Store
@@ -56,6 +57,9 @@ class Wrapper:
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         return await self.inner.load(ns, run, after)
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        return await self.inner.message(ns, run, id)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         return await self.inner.find(filter, page)
@@ -125,6 +129,24 @@ class Adopts(Wrapper):
         if not isinstance(write, Move) or write.rewind is None:
             return write
         return write._replace(supersedes=write.supersedes[1:])
+
+
+class DoublesSignals(Wrapper):
+    """Takes a signal that it has already for another one."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        outcomes = await self.inner.write(batch)
+        return [
+            await self._again(write)
+            if isinstance(write, Put) and write.message.kind == "signal" and outcome.total
+            else outcome
+            for write, outcome in zip(batch, outcomes, strict=True)
+        ]
+
+    async def _again(self, write: Put) -> Outcome:
+        other = write.message._replace(id=f"{write.message.id} again")
+        [outcome] = await self.inner.write([write._replace(message=other)])
+        return outcome
 
 
 class TellsFirst(Wrapper):
@@ -253,6 +275,7 @@ PLANTED: dict[str, Planted] = {
     "no fence": lambda: plain(Plant(below=NoFence)),
     "fence read before the write": lambda: plain(Plant(above=FenceFirst, below=NoFence)),
     "park without the inbox check": lambda: plain(Plant(below=ParksBlindly)),
+    "signal doubled": lambda: plain(Plant(below=DoublesSignals)),
     "answer told before the commit": lambda: plain(Plant(above=TellsFirst)),
     "steps started before the commit": lambda: session(StartsFirst),
     "feed after the commit": lambda: session(FeedsLate),

@@ -12,6 +12,7 @@ from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
+from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
 
 app = hf.App("crash")
@@ -725,5 +726,6 @@ SCENARIOS = {
         *TRAVELS,
         Scenario("storm", app, run_storm, flavours=("stall",)),
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
+        *TALK,
     )
 }  # fmt: skip

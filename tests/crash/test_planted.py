@@ -12,6 +12,7 @@ CATCHERS = {
     "no fence": "zombie",
     "fence read before the write": "zombie",
     "park without the inbox check": "signals",
+    "signal doubled": "with-start",
     "answer told before the commit": "chain",
     "steps started before the commit": "chain",
     "feed after the commit": "race",

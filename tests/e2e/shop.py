@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import holdfast as hf
-from holdfast.client import new_id
 from holdfast.compose import store_of
 from holdfast.hosts.worker import Worker
 from holdfast.stores import processes
+from holdfast.talking import new_id
 
 app = hf.App("shop")
 go = hf.Signal("go", int)

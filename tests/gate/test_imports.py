@@ -19,7 +19,7 @@ FACTS = frozenset({"errors", "model"})
 ADAPTERS = frozenset({"sinks", "blobs", "codecs"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
-OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server", "sync"}
+OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server", "sync", "talking"}
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
 TABLE: Mapping[str, frozenset[str]] = {
@@ -36,10 +36,11 @@ TABLE: Mapping[str, frozenset[str]] = {
     "codecs": FACTS | {"ports"},
     "ai": FACTS | {"machine", "ports"},
     "app": MIDDLE,
-    "client": FACTS | {"machine", "ports", "fronts", "engines", "app"},
+    "talking": FACTS | {"machine", "fronts", "engines"},
+    "client": FACTS | {"machine", "ports", "fronts", "engines", "app", "talking"},
     "hosts": MIDDLE | {"app"},
-    "compose": MIDDLE | {"app", "client", "hosts"},
-    "sync": FACTS | {"machine", "fronts", "app", "client"},
+    "compose": MIDDLE | {"app", "client", "hosts", "talking"},
+    "sync": FACTS | {"machine", "fronts", "app", "client", "talking"},
     "server": OUTER - {"server", "sync"},
     "testing": OUTER | {"holdfast"},
     "cli": OUTER | {"testing", "holdfast"},

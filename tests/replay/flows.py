@@ -338,6 +338,34 @@ async def continued(turn: int = 1, drawn: tuple[str, ...] = ()) -> tuple[str, ..
     return (*drawn, f"{done} {hf.history_length() > 2} {hf.should_continue()}")
 
 
+put = hf.Update("put", int, int)
+quit_ = hf.Update("quit", str)
+
+
+@app.workflow
+async def updates() -> list[int]:
+    """Its history holds updates: side by side, failed, one at the end of the body."""
+    got: list[int] = []
+    over = asyncio.Event()
+
+    async def take(n: int) -> int:
+        got.append(await work(n))
+        if n == 0:
+            await fails(False)
+        await hf.sleep(0.01)
+        return sum(got)
+
+    def leave() -> str:
+        over.set()
+        return str(hf.uuid())
+
+    hf.handle(put, take)
+    hf.handle(quit_, leave)
+    await over.wait()
+    await hf.handlers_finished()
+    return got
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -352,6 +380,7 @@ FEATURES = {
     "a run that was reopened": ("reopened", "owed", "rerun"),
     "sagas": ("sagas", "owed"),
     "continue-as-new": ("continued",),
+    "updates": ("updates",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -392,6 +421,12 @@ async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
         await run.signal(go, 4)
         await run.result()
         await run.rerun("work#1")
+    if name == "updates":
+        await asyncio.gather(run.update(put, 1), run.update(put, 2))
+        with contextlib.suppress(hf.UpdateFailed):
+            await run.update(put, 0)
+        await run.update(put, 3, wait="accepted")
+        await run.update(quit_)
     if name in ("reopened", "owed"):
         BROKEN = True
         with contextlib.suppress(hf.RunFailed):

@@ -6,11 +6,11 @@ ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
     "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
     "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
-    "renew_worker",
+    "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
     "other_workers",
-    "living_events", "progress",
+    "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_bases", "delete_inbox",
     "delete_tags", "delete_lines",

@@ -189,6 +189,53 @@ async def a_step_is_a_function_to_others(order: Order) -> None:
     assert_type(await twice(ship.options(timeout=1)), list[str])
 
 
+status = hf.Query("status", str)
+receipt_of = hf.Query("receipt_of", str, Receipt)
+add = hf.Update("add", Order, list[str])
+close = hf.Update("close", int)
+
+
+@app.workflow
+async def talks(order: Order) -> int:
+    async def put(item: Order) -> list[str]:
+        return [await ship(item)]
+
+    def check(item: Order) -> None:
+        assert item.id
+
+    hf.handle(status, lambda: "open")
+    hf.handle(receipt_of, lambda name: Receipt(name))
+    hf.handle(add, put, validate=check)
+    hf.handle(close, lambda: 7, validate=lambda: None)
+    await hf.handlers_finished()
+    return 1
+
+
+async def talking(order: Order, client: hf.Client, door: hf.SyncClient) -> None:
+    assert_type(status, hf.Query[None, str])
+    assert_type(receipt_of, hf.Query[str, Receipt])
+    assert_type(close, hf.Update[None, int])
+    run = client.get("talk", talks)
+    assert_type(await run.query(status), str)
+    assert_type(await run.query(receipt_of, "a"), Receipt)
+    assert_type(await run.update(add, order, id="u-1"), list[str])
+    assert_type(await run.update(close), int)
+    accepted = await run.update(add, order, wait="accepted")
+    assert_type(accepted, hf.UpdateHandle[list[str]])
+    assert_type(await accepted.result(), list[str])
+    bound = talks.bind(order)
+    assert_type(await client.signal_with_start(bound, approved.bind(Approval("a")), id="t"),
+                hf.RunHandle[int])  # fmt: skip
+    assert_type(await client.update_with_start(bound, add.bind(order), id="t"), list[str])
+    handle = await client.update_with_start(
+        bound, close.bind(), id="t", wait="accepted", tags=["a"]
+    )
+    assert_type(handle, hf.UpdateHandle[int])
+    assert_type(door.get("talk").query(receipt_of, "a"), Receipt)
+    assert_type(door.get("talk").update(add, order), list[str])
+    assert_type(door.get("talk").update(close, wait="accepted").result(), int)
+
+
 async def main(order: Order) -> None:
     async with app.open("sqlite:///shop.db", worker=False) as client:
         run = await client.start(checkout.bind(order), id="order-42", queue="vip", priority=1)

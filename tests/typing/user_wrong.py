@@ -25,6 +25,9 @@ class Approval:
 
 app = hf.App("shop")
 approved = hf.Signal("approved", Approval)
+status = hf.Query("status", str)
+item = hf.Query("item", str, int)
+add = hf.Update("add", Order, int)
 
 
 @app.step(timeout=30)
@@ -141,6 +144,30 @@ async def clients(order: Order) -> None:
         other: int = await client.get("a", checkout).result()  # wrong: the result of a run found
         print(number, other)
     app.open("memory://").start(checkout.bind(order))  # wrong: open gives a context manager
+
+
+async def talking(order: Order, client: hf.Client) -> None:
+    hf.handle(status, lambda: 5)  # wrong: a query's handler returns something else
+    hf.handle(item, lambda: 5)  # wrong: a query's handler takes no argument
+    hf.handle(status, lambda: "a", validate=lambda: None)  # wrong: a query with a validator
+    hf.handle(add, charge)  # wrong: an update's handler returns something else
+    hf.handle(add, lambda order: 5, validate=print)  # right: it takes anything
+    hf.handle("add", charge)  # wrong: an update is declared, not named
+    run = client.get("a", checkout)
+    number: int = await run.query(status)  # wrong: the answer of a query is of another type
+    await run.query(item)  # wrong: a query without its argument
+    await run.query(status, "a")  # wrong: a query that takes no argument
+    await run.update(add, "lamp")  # wrong: the argument of an update is of another type
+    text: str = await run.update(add, order)  # wrong: the result of an update is of another type
+    await run.update(add, order, wait="done")  # wrong: nothing to wait for
+    add.bind("lamp")  # wrong: an update bound to another type
+    approved.bind(5)  # wrong: a signal bound to another type
+    await client.update_with_start(checkout.bind(order), add, id="a")  # wrong: an update unbound
+    await client.signal_with_start(
+        checkout.bind(order), add.bind(order), id="a"
+    )  # wrong: no signal
+    await client.update_with_start(checkout.bind(order), add.bind(order))  # wrong: without an id
+    print(number, text)
 
 
 async def pays(run: Driven) -> None:

@@ -1,4 +1,4 @@
-"""A history as bars: one line for each step, timer and signal, with when it was under way."""
+"""A history as bars: one line for each step, timer and message, with when it was under way."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bars_of(events: Sequence[Event]) -> list[Bar]:
     before = events[0].at if events else 0
     for event in events:
         kind = event.kind.partition(".")[0]
-        if kind in ("step", "timer", "signal", "cancel", "child"):
+        if kind in ("step", "timer", "signal", "update", "cancel", "child"):
             begun = _begun(event, before)
             name = _name(event)
             bar = bars.setdefault((kind, name), Bar(name, kind, begun, begun))
@@ -52,14 +52,14 @@ def bars_of(events: Sequence[Event]) -> list[Bar]:
 def _extend(bar: Bar, event: Event, begun: int) -> None:
     bar.begun, bar.ended = min(bar.begun, begun), max(bar.ended, event.at)
     bar.busy += event.took or 0
-    if event.kind == "step.started":
+    if event.kind in ("step.started", "update.accepted"):
         bar.outcome = "open"
     elif event.kind == "step.retrying":
         bar.outcome = "retrying"
         bar.retries += 1
     else:
         bar.calls += 1
-        failed = event.kind == "step.failed" or bar.outcome == "failed"
+        failed = event.kind in ("step.failed", "update.failed") or bar.outcome == "failed"
         bar.outcome = "failed" if failed else "done"
 
 
@@ -77,11 +77,13 @@ def _name(event: Event) -> str:
         return "deadline"
     if event.kind == "signal.received":
         return f"signal {signal_in(event)}"
+    if event.kind.startswith("update."):
+        return f"update {signal_in(event)}"
     return NUMBER.sub("", event.key)
 
 
 def signal_in(event: Event) -> str:
-    """Return the name of the signal an event brought; its key is `name/id`."""
+    """Return the name of the signal or update of an event; its key is `name/id`."""
     return event.key.partition("/")[0]
 
 

@@ -65,10 +65,10 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     import asyncio
 
     from holdfast.cli.door import store_at
-    from holdfast.client import new_id
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
     from holdfast.hosts.worker.opening import open_unless
+    from holdfast.talking import new_id
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
     definitions: list[Definition] = [*app.versions, *app.steps.values()]

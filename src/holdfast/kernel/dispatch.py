@@ -27,6 +27,7 @@ from holdfast.kernel import (
     signal,
     start,
     terminate,
+    update,
 )
 from holdfast.model import commands
 from holdfast.model.commands import Command
@@ -44,6 +45,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.StartRun: Rule(start.decide, start.read),
     commands.ImportRun: Rule(importing.decide, importing.read),
     commands.SignalRun: Rule(signal.decide, signal.read),
+    commands.UpdateRun: Rule(update.decide, update.read),
     commands.CancelRun: Rule(cancel.decide, cancel.read),
     commands.TerminateRun: Rule(terminate.decide, terminate.read),
     commands.PauseRun: Rule(pause.decide, pause.read),

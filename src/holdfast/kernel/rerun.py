@@ -19,7 +19,7 @@ from holdfast.kernel.refusal import illegal
 from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RerunRun
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event, since_start
-from holdfast.model.keys import is_of, message_of, undone_by
+from holdfast.model.keys import NAMED, is_of, message_of, undone_by
 from holdfast.model.run import Run
 from holdfast.model.status import movable_to
 from holdfast.model.travel import keyed_as
@@ -37,7 +37,7 @@ def decide(command: RerunRun) -> Move:
     gone = superseded(history, key, command.run)
     keys = keyed_as(history, command.generation) if command.keep_keys else 0
     payload = told(from_=key, reason=command.reason, keys=keys, id=command.id)
-    messages = tuple(message_of(e) for e in gone if e.kind == "signal.received")
+    messages = tuple(message_of(e) for e in gone if e.kind in NAMED)
     return Move(
         ns=command.ns,
         run=command.run,

@@ -29,6 +29,7 @@ def decide(command: StartRun) -> Create:
         defines=_definition(command) if command.defines else None,
         queue=command.queue,
         priority=command.priority,
+        message=command.message and command.message._replace(n=1),
     )
 
 

@@ -161,6 +161,13 @@ class Asking:
         """Return the names of the signals the body waits for."""
         raise NotImplementedError
 
+    def awaited_updates(self) -> tuple[str, ...]:
+        """Return the names of the updates the body takes."""
+        raise NotImplementedError
+
+    def _has_said(self, note: Event) -> bool:
+        raise NotImplementedError
+
     def source(self) -> str:
         """Return `file.py:42 in checkout`: where in the user's code the body waits."""
         return source_of(self.loop.tasks)
@@ -181,6 +188,8 @@ class Asking:
         """Tell whether this answer would be accepted now; what is no answer always is."""
         if event.kind == "timer.fired":
             return event.key in self.loop.timers
+        if event.kind in ("update.completed", "update.failed"):
+            return self._has_said(event)
         if event.kind not in ("step.completed", "step.failed"):
             return True
         ask, found = self.asks.get(event.key), event.digest
@@ -219,5 +228,6 @@ class Asking:
             return "has ended"
         names = [*self.asks, *(timer.key for timer in self.loop.timers)]
         names += [f"signal {name}" for name in self.awaited_signals()]
+        names += [f"update {name}" for name in self.awaited_updates()]
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from holdfast.errors import GuardViolation
-from holdfast.machine import tasks
+from holdfast.machine import handlers, tasks
 from holdfast.machine.source import own_line
 from holdfast.machine.spin import Spinner, running_loop
 
@@ -68,7 +68,12 @@ _OWN_ERRANDS = (
     ),
 )  # fmt: skip
 _INSIDE = frozenset(
-    {Spinner.drain.__code__, tasks.unwind.__code__, tasks.unwind_generator.__code__}
+    {
+        Spinner.drain.__code__,
+        tasks.unwind.__code__,
+        tasks.unwind_generator.__code__,
+        handlers.plainly.__code__,
+    }
 )
 _frame: Callable[[int], FrameType] = getattr(sys, "_getframe")  # noqa: B009 - CPython's own
 

@@ -45,7 +45,9 @@ class Loop(Spinner):
     ) -> asyncio.Handle:
         """Run `callback` in this turn, after what is ready already."""
         handle = Handle(callback, args, copy_context() if context is None else context)
-        if not self.dead:
+        if self.dead:
+            self._unheard += 1
+        else:
             self.ready.append(handle)
         return handle
 

@@ -23,6 +23,7 @@ from holdfast.errors import HoldfastError, Undecodable
 from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
+from holdfast.machine.handlers import Handlers, handlers_of
 from holdfast.machine.lines import Lines
 from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
@@ -55,7 +56,8 @@ class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
-                 "generation", "guard", "is_quiet", "lines", "notes", "ns", "past", "run", "sagas",
+                 "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "past",
+                 "run", "sagas",
                  "signature", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
@@ -74,6 +76,7 @@ class Machine(Asking):
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
         self.sagas: Sagas | None = None
+        self.handlers: Handlers | None = None
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
         self.generation = self.began = self.base = 1
@@ -126,6 +129,8 @@ class Machine(Asking):
         finally:
             self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
             self.is_quiet = False
+        if self.handlers is not None:
+            self.notes += self.handlers.unrecorded()
         return tuple(left_out)
 
     @contextmanager
@@ -147,12 +152,22 @@ class Machine(Asking):
         """Return the names of the signals the body waits for."""
         return self._mailbox.awaited() if self._mailbox and not self.loop.dead else ()
 
+    def awaited_updates(self) -> tuple[str, ...]:
+        """Return the names of the updates the body takes."""
+        return tuple(self.handlers.updates) if self.handlers and not self.is_over else ()
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the body has ended, or was closed: it takes no more updates."""
+        main = self.loop.main
+        return self.loop.dead or main is None or main.done()
+
     def is_stuck(self) -> bool:
         """Tell whether the body waits, but for nothing that can ever come."""
         loop = self.loop
         if self.ended or loop.dead or not loop.main or self.asks:
             return False
-        return not loop.timers and not self.awaited_signals()
+        return not loop.timers and not self.awaited_signals() and not self.awaited_updates()
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Return all the body waits for, or how it ended: equal for equal histories."""
@@ -162,7 +177,8 @@ class Machine(Asking):
         failed = ended.failure.type if ended and ended.failure else ""
         end = ended and (ended.status, ended.payload, failed, ended.leftovers)
         changes = self.changes.told() if self.changes else ()
-        return (asks, timers, self.awaited_signals(), end, changes)
+        handlers = self.handlers.told() if self.handlers else ()
+        return (asks, timers, self.awaited_signals(), end, changes, handlers)
 
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
@@ -175,7 +191,9 @@ class Machine(Asking):
                 loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
-        self.violation = self.changes = self.sagas = None  # their frames and their machine
+        self.violation = self.changes = self.sagas = self.handlers = (
+            None  # their frames and their machine
+        )
 
     # --- what a body does with it
 
@@ -246,6 +264,17 @@ class Machine(Asking):
     def _hear(self, event: Event, _: object) -> None:
         changes_of(self).compare(event)
 
+    def _accept(self, event: Event, _: object) -> None:
+        if not self.loop.dead:
+            handlers_of(self).accept(event)
+            self._spin()
+
+    def _has_said(self, note: Event) -> bool:
+        return self.handlers is not None and self.handlers.has_said(note)
+
+    def _hear_end(self, event: Event, _: object) -> None:
+        handlers_of(self).compare(event)
+
     def _close_child(self, event: Event, _: object) -> None:
         raise self._mismatch(f"the end of child {event.key}")
 
@@ -307,4 +336,7 @@ class Machine(Asking):
         "deadline.passed": _cancel,
         "child.closed": _close_child,
         "note.patched": _hear,
+        "update.accepted": _accept,
+        "update.completed": _hear_end,
+        "update.failed": _hear_end,
     }

@@ -44,6 +44,7 @@ def check_replay(machine: Machine, history: Sequence[Event]) -> None:
 
 
 def _told(fingerprint: tuple[object, ...]) -> str:
-    asks, timers, signals, ended, changes = fingerprint
+    asks, timers, signals, ended, changes, handlers = fingerprint
     told = f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
-    return f"{told}, changes {changes}" if changes else told
+    told += f", changes {changes}" if changes else ""
+    return f"{told}, handlers {handlers}" if handlers else told

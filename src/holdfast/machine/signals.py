@@ -38,23 +38,44 @@ class Carries(Protocol[T_co]):
         ...
 
 
+class BoundMessage(NamedTuple):
+    """A message with what it carries, checked and ready to be sent."""
+
+    kind: str
+    name: str
+    payload: bytes
+    id: str | None = None
+
+
 class Signal(Generic[T]):
     """The name of a message and the type of what it carries."""
 
     __slots__ = ("name", "schema", "type")
 
     def __init__(self, name: str, type: type[T]) -> None:
-        problem = _problem(name)
+        problem = name_problem(name)
         if problem:
             raise InvalidName(field="signal name", value=str(name), problem=problem)
         self.name, self.type = name, type
         self.schema: Schema[T] = Schema.of(type)
 
+    def bind(self, value: T, *, id: str | None = None) -> BoundMessage:
+        """Return the signal with what it carries, to be sent with a start.
+
+        Give an `id` to make a repeat harmless.
+        """
+        return BoundMessage("signal", self.name, self.encode(value), id)
+
+    def encode(self, value: T) -> bytes:
+        """Return what is sent, checked against the annotation."""
+        return self.schema.cross(value, where=f"signal {self.name}")[0]
+
     def __repr__(self) -> str:
         return f"Signal({self.name!r}, {getattr(self.type, '__name__', self.type)})"
 
 
-def _problem(name: object) -> str:
+def name_problem(name: object) -> str:
+    """Say what keeps a name from being stored, or nothing."""
     if not isinstance(name, str):
         return "is no text"
     if not name:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio import events
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,8 @@ class Handle(asyncio.Handle):
 class Spinner(asyncio.AbstractEventLoop):
     """The half of the loop that a machine uses; `Loop` adds the half that asyncio uses."""
 
-    __slots__ = ("_ordinal", "_prune_at", "_refusals", "dead", "generators", "is_last", "machine",
-                 "main", "ready", "start", "tasks", "timers")  # fmt: skip
+    __slots__ = ("_ordinal", "_prune_at", "_refusals", "_unheard", "dead", "generators", "is_last",
+                 "machine", "main", "ready", "start", "tasks", "timers")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -83,6 +84,7 @@ class Spinner(asyncio.AbstractEventLoop):
         self._ordinal = 0
         self._prune_at = 32
         self._refusals = 0
+        self._unheard: int = 0
 
     def enter(self) -> Outside:
         """Make this the running loop; `leave` must be called with what is returned."""
@@ -161,6 +163,19 @@ class Spinner(asyncio.AbstractEventLoop):
             coro.close()
         raise MachineClosed
 
+    @contextmanager
+    def looked_at(self) -> Generator[Look]:
+        """Let somebody look at a body in which nothing is ready, on a loop that counts as dead."""
+        look, outside = Look(), self.enter()
+        before = (self.dead, self._refusals, self._unheard)
+        self.dead, self._refusals, self._unheard = True, 0, 0
+        try:
+            yield look
+        finally:
+            look.asked, look.woke = self._refusals, self._unheard
+            self.dead, self._refusals, self._unheard = before
+            self.leave(outside)
+
     def forget(self) -> None:
         """Let go of everything, so that a closed machine is freed at once."""
         self.main, self.tasks, self.ready, self.generators = None, [], [], None
@@ -181,6 +196,30 @@ class Spinner(asyncio.AbstractEventLoop):
         """Return a number no task has yet."""
         self._ordinal += 1
         return self._ordinal
+
+
+class Look:
+    """What somebody did who was only to look."""
+
+    __slots__ = ("asked", "woke")
+
+    def __init__(self) -> None:
+        self.asked = self.woke = 0
+
+    @property
+    def has_touched(self) -> bool:
+        """Tell whether anything was asked for, or woken."""
+        return bool(self.asked or self.woke)
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Tell whether something in the body was woken or cancelled, which cannot be taken back."""
+        return bool(self.woke)
+
+    @property
+    def touched(self) -> str:
+        """Say what was done."""
+        return "woke or cancelled something in the body" if self.woke else "asked for something"
 
 
 class Sorter:

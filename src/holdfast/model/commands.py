@@ -12,7 +12,9 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
+from holdfast.model.run import Message
 from holdfast.model.status import RunStatus
+from holdfast.model.writes import Replied
 
 
 class StartRun(NamedTuple):
@@ -36,6 +38,8 @@ class StartRun(NamedTuple):
     """Whether to keep that shape among the definitions, too."""
     queue: str = DEFAULT_QUEUE
     priority: int = DEFAULT_PRIORITY
+    message: Message | None = None
+    """What it finds in its inbox when it begins."""
 
 
 class ImportRun(NamedTuple):
@@ -49,6 +53,17 @@ class ImportRun(NamedTuple):
 
 class SignalRun(NamedTuple):
     """Put a signal into the inbox of an open run, once for each `id`."""
+
+    ns: str
+    run: str
+    name: str
+    payload: bytes
+    id: str
+    at: int
+
+
+class UpdateRun(NamedTuple):
+    """Put an update into the inbox of an open run, once for each `id`."""
 
     ns: str
     run: str
@@ -164,6 +179,8 @@ class CommitTurn(NamedTuple):
     """What was said up to this turn."""
     continues: bool = False
     """The turn ends with the start of the run's next generation, and what goes over to it."""
+    replies: tuple[Replied, ...] = ()
+    """What the turn says to messages in the run's inbox, once to each."""
 
 
 class AnnotateRun(NamedTuple):
@@ -230,7 +247,8 @@ class PruneRuns(NamedTuple):
 
 
 Command = (
-    StartRun | ImportRun | SignalRun | CancelRun | TerminateRun | PauseRun | ResumeRun | RetryRun
-    | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker | QuarantineRun
+    StartRun | ImportRun | SignalRun | UpdateRun | CancelRun | TerminateRun | PauseRun | ResumeRun
+    | RetryRun | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker
+    | QuarantineRun
     | PruneRuns | DefineWorkflow
 )  # fmt: skip

@@ -25,7 +25,7 @@ class Started(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A signal or a cancel whose caller was told that it is stored."""
+    """A signal, a cancel or an update whose caller was told that it is stored."""
 
     ns: str
     run: str
@@ -38,6 +38,7 @@ class Journal(NamedTuple):
     starts: tuple[Started, ...] = ()
     signals: tuple[Sent, ...] = ()
     cancels: tuple[Sent, ...] = ()
+    updates: tuple[Sent, ...] = ()
 
 
 class Dump(NamedTuple):

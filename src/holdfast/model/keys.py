@@ -9,6 +9,9 @@ from collections.abc import Iterator
 
 from holdfast.model.events import Event
 
+NAMED = frozenset({"signal.received", "update.accepted"})
+"""Events that brought a message of a name: their key is `name/id`."""
+
 
 def undone_by(key: str) -> Iterator[str]:
     """Yield the key of the call that a step with this key undoes, if it undoes one."""
@@ -27,4 +30,4 @@ def is_of(key: str, call: str) -> bool:
 
 def message_of(event: Event) -> str:
     """Return the id of the message that brought this event: the key is `name/id`, or the id."""
-    return event.key.partition("/")[2] if event.kind == "signal.received" else event.key
+    return event.key.partition("/")[2] if event.kind in NAMED else event.key

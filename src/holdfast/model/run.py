@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
@@ -46,8 +46,15 @@ class Run(NamedTuple):
         return self.status == "running" and self.epoch == held.epoch and self.owner == held.owner
 
 
+MessageState = Literal["", "rejected", "accepted", "completed", "failed"]
+
+
 class Message(NamedTuple):
-    """One row of a run's inbox. `n` is its place in the order of acceptance."""
+    """One row of a run's inbox. `n` is its place in the order of acceptance.
+
+    `state` is what became of an update, and `reply` what its caller is told; both are empty for
+    other messages, and until the run has decided.
+    """
 
     id: str
     kind: str
@@ -55,6 +62,15 @@ class Message(NamedTuple):
     payload: bytes | None
     at: int
     n: int = 0
+    state: MessageState = ""
+    reply: bytes | None = None
+
+
+class Posted(NamedTuple):
+    """A message as it stands, and the row of its run, as of one moment."""
+
+    run: Run
+    message: Message | None
 
 
 class Loaded(NamedTuple):

@@ -17,7 +17,7 @@ from holdfast.model.exports import Export
 from holdfast.model.filters import Term
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
-from holdfast.model.run import Message, Run
+from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.status import RunStatus
 
 
@@ -50,6 +50,16 @@ class Create(NamedTuple):
     """The shape of the code that started it, kept with it; nothing is kept of a start refused."""
     queue: str = DEFAULT_QUEUE
     priority: int = DEFAULT_PRIORITY
+    message: Message | None = None
+    """The first message in its inbox: with it from the first moment, or not at all."""
+
+
+class Replied(NamedTuple):
+    """What the run said to a message in its inbox: kept with the message."""
+
+    message: str
+    state: MessageState
+    payload: bytes | None = None
 
 
 class Import(NamedTuple):
@@ -89,6 +99,7 @@ class Advance(NamedTuple):
     known_inbox: int | None = None
     annotations: Annotations | None = None
     continues: bool = False
+    replies: tuple[Replied, ...] = ()
     takes_cancel: bool = False
     progresses: bool = True
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 
 Hear = Callable[[Sequence[Notice]], None]
@@ -50,7 +50,14 @@ class Store(Protocol):
 
         With `SINCE_START` as `after`, the events are those that are replayed: from the run's last
         continuation on, if it has one. What came before it is not read.
+
+        From the start (`after` 0 or `SINCE_START`), the messages of an open run include updates
+        that were read and not decided on: whoever takes it over must offer them to its body.
         """
+        ...
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Return a message of a run as it stands, with the run's row; None if there is no run."""
         ...
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:

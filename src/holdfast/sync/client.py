@@ -6,13 +6,14 @@ The thread and its loop are in `portal.py`; what each method does is in `holdfas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, cast, overload
 
 from holdfast.app import App
 from holdfast.client import Client, Listing, RunHandle, Steered
 from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
-from holdfast.machine.signals import Signal
+from holdfast.machine.signals import BoundMessage, Signal
+from holdfast.machine.talk import BoundUpdate, Query, Update
 from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.durations import Duration
 from holdfast.model.events import Event
@@ -20,10 +21,107 @@ from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.sync.portal import Portal
+from holdfast.talking import StartOptions, UpdateHandle, Wait
 
+A = TypeVar("A")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+U = TypeVar("U")
+
+
+class SyncUpdateHandle(Generic[R_co]):
+    """An update that a run has accepted, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: UpdateHandle[R_co]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The update's id."""
+        return self._inside.id
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self._inside.run
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+
+    def result(self) -> R_co:
+        """Return what its handler returned, when it has.
+
+        Raises `UpdateFailed` if it raised, `UpdateUnfinished` if the run ended before.
+        """
+        return self._portal.call("result", self._inside.result())
+
+
+class SyncTalking:
+    """One run, as somebody who talks to it sees it, for sync code."""
+
+    _portal: Portal[Any]
+    _inside: Any
+
+    @overload
+    def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
+    @overload
+    def signal(self, signal: str, value: object, *, id: str | None = None) -> bool: ...
+    def signal(self, signal: Any, value: Any, *, id: str | None = None) -> bool:
+        """Send a signal and return once it is stored; tell whether it was new.
+
+        Give an `id` to make a repeat harmless. Raises `RunNotFound` or `RunClosed`.
+        """
+        found: bool = self._portal.call("signal", self._inside.signal(signal, value, id=id))
+        return found
+
+    @overload
+    def query(self, query: Query[None, R]) -> R: ...
+    @overload
+    def query(self, query: Query[A, R], value: A) -> R: ...
+    @overload
+    def query(self, query: str, value: object = None) -> Any: ...
+    def query(self, query: Any, value: Any = None) -> Any:
+        """Ask the run, and return what its handler answers; nothing is recorded.
+
+        It sees what is stored. If a worker in this process has the run, its body answers; else
+        the history is replayed here, without effects, so this process needs the run's code. Raises
+        `UnknownQuery`, `QueryFailed`, `RunNotFound`, or what keeps the history from being replayed.
+        """
+        found: Any = self._portal.call("query", self._inside.query(query, value))
+        return found
+
+    @overload
+    def update(self, update: Update[None, R], *, id: str | None = None) -> R: ...
+    @overload
+    def update(self, update: Update[A, R], value: A, *, id: str | None = None) -> R: ...
+    @overload
+    def update(
+        self, update: Update[None, R], *, id: str | None = None, wait: Literal["accepted"]
+    ) -> SyncUpdateHandle[R]: ...
+    @overload
+    def update(
+        self, update: Update[A, R], value: A, *, id: str | None = None, wait: Literal["accepted"]
+    ) -> SyncUpdateHandle[R]: ...
+    @overload
+    def update(
+        self, update: str, value: object = None, *, id: str | None = None, wait: Wait = "completed"
+    ) -> Any: ...
+    def update(
+        self, update: Any, value: Any = None, *, id: str | None = None, wait: Wait = "completed"
+    ) -> Any:
+        """Have the run do something, and return what its handler returned.
+
+        With `wait="accepted"`, a handle is returned as soon as the run has accepted it. The id is
+        its idempotency key: the same id gets the same reply, also if that was a refusal. Raises
+        `UpdateRejected` if the run refused it, `UpdateFailed` if the handler raised,
+        `UpdateUnfinished` if the run ended before it was done, `RunNotFound`, `RunClosed`, or
+        `MessageConflict` if the id belongs to another message.
+        """
+        found: Any = self._portal.call(
+            "update", self._inside.update(update, value, id=id, wait=wait)
+        )
+        return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
 
 
 class SyncClient:
@@ -84,6 +182,55 @@ class SyncClient:
                 ),
             ),
         )
+
+    def signal_with_start(
+        self, bound: Bound[R], signal: BoundMessage, *, id: str, **options: Unpack[StartOptions]
+    ) -> SyncRunHandle[R]:
+        """Start a run with its first signal in one commit, or signal the run of that id.
+
+        `signal` is one with its value: `approved.bind(value, id="...")`. Raises `RunClosed` if the
+        run has ended, and what `start` raises.
+        """
+        return SyncRunHandle(
+            self._portal,
+            self._portal.call(
+                "signal_with_start", self._inside.signal_with_start(bound, signal, id=id, **options)
+            ),
+        )
+
+    @overload
+    def update_with_start(
+        self, bound: Bound[Any], update: BoundUpdate[U], *, id: str, **options: Unpack[StartOptions]
+    ) -> U: ...
+    @overload
+    def update_with_start(
+        self,
+        bound: Bound[Any],
+        update: BoundUpdate[U],
+        *,
+        id: str,
+        wait: Literal["accepted"],
+        **options: Unpack[StartOptions],
+    ) -> SyncUpdateHandle[U]: ...
+    def update_with_start(
+        self,
+        bound: Any,
+        update: Any,
+        *,
+        id: str,
+        wait: Wait = "completed",
+        **options: Unpack[StartOptions],
+    ) -> Any:
+        """Start a run with its first update in one commit, or update the run of that id.
+
+        `update` is one with its value: `add.bind(item, id="...")`. It is waited for as by
+        `run.update`. Raises what that raises, and what `start` raises.
+        """
+        found: Any = self._portal.call(
+            "update_with_start",
+            cast("Any", self._inside).update_with_start(bound, update, id=id, wait=wait, **options),
+        )
+        return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
 
     @overload
     def get(self, id: str) -> SyncRunHandle[Any]: ...
@@ -188,7 +335,7 @@ class SyncSteered:
         )
 
 
-class SyncRunHandle(SyncSteered, Generic[R_co]):
+class SyncRunHandle(SyncSteered, SyncTalking, Generic[R_co]):
     """One run, as seen from outside, for sync code."""
 
     def __init__(self, portal: Portal[Any], inside: RunHandle[R_co]) -> None:
@@ -233,17 +380,3 @@ class SyncRunHandle(SyncSteered, Generic[R_co]):
         return self._portal.iterate(
             "logs", self._inside.logs(step=step, attempt=attempt, after=after, follow=follow)
         )
-
-    @overload
-    def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
-    @overload
-    def signal(self, signal: str, value: object, *, id: str | None = None) -> bool: ...
-    def signal(self, signal: Any, value: Any, *, id: str | None = None) -> bool:
-        """Send a signal and return once it is stored; tell whether it was new.
-
-        Give an `id` to make a repeat harmless. Raises `RunNotFound` or `RunClosed`.
-        """
-        found: bool = self._portal.call(
-            "signal", cast("Any", self._inside).signal(signal, value, id=id)
-        )
-        return found

@@ -51,7 +51,8 @@ class Seen(NamedTuple):
         """The keys of all that the body waits for, in order."""
         machine = self.machine
         keys = [*machine.asks, *(timer.key for timer in machine.loop.timers)]
-        return keys + [f"signal {name}" for name in machine.awaited_signals()]
+        keys += [f"signal {name}" for name in machine.awaited_signals()]
+        return keys + [f"update {name}" for name in machine.awaited_updates()]
 
 
 def advice(error: HoldfastError, machine: Machine, events: Sequence[Event]) -> tuple[str, ...]:
@@ -61,6 +62,8 @@ def advice(error: HoldfastError, machine: Machine, events: Sequence[Event]) -> t
             event = next((each for each in events if each.seq == error.seq), None)
             if event is None:
                 return (error.hint,)
+            if event.kind.startswith("update."):
+                return _of_update(event)
             seen = Seen(machine, event, events, place_of(machine.loop.tasks))
             return tuple(_of_note(seen) if event.kind == "note.patched" else _of_answer(seen))
         case GuardViolation():
@@ -90,6 +93,16 @@ def _of_note(seen: Seen) -> list[str]:
         "",
         f"    hf.deprecate_patch({change!r})",
     ]
+
+
+def _of_update(event: Event) -> tuple[str, ...]:
+    name = event.key.partition("/")[0]
+    if event.kind == "update.accepted":
+        told = f"These runs have accepted update {name!r}: register its handler where they had it,"
+        return (f"{told} with hf.handle(...).", BESIDE)
+    ended = event.kind.partition(".")[2]
+    told = f"The handler of update {name!r} had {ended} here. Keep the former way for these runs,"
+    return (f"{told} inside of it, with hf.patched(...).", BESIDE)
 
 
 def _of_answer(seen: Seen) -> list[str]:

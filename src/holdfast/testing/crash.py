@@ -17,7 +17,7 @@ from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.loop import LIFE, Life
@@ -39,6 +39,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "now": ("before",),
     "write": ("before", "after", "sent", "unheard", "happened", "lost"),
     "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
+    "message": ("before", "after", "away"),
     "load": ("before", "after", "away"),
     "find": ("before", "after", "away"),
     "labels": ("before", "after", "away"),
@@ -148,6 +149,10 @@ class CrashStore:
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Read a run."""
         return await self._call("load", lambda: self._inner.load(ns, run, after), run)
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Read a message."""
+        return await self._call("message", lambda: self._inner.message(ns, run, id), run)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Read rows."""

@@ -6,105 +6,26 @@ called again after it has succeeded, and then changes nothing.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from holdfast.client import Client
-from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, StoreError
+from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed
 from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
-from holdfast.machine.values import digest
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
-from holdfast.model.dump import Journal, Sent, Started
-from holdfast.model.run import Run
-from holdfast.model.status import CLOSED, RunStatus
+from holdfast.model.dump import Sent
+from holdfast.testing.crash_talker import Acknowledged, Ending, Talker
 
-T = TypeVar("T")
-AGAIN = 0.25
-"""Seconds before a call of unknown outcome is repeated."""
+__all__ = ["Acknowledged", "Caller", "Ending"]
 
 
-class Ending(NamedTuple):
-    """How a run ended, as its caller was told."""
-
-    status: str
-    value: Any
-
-
-class Acknowledged:
-    """What callers were told, kept outside the store and outside every process."""
-
-    def __init__(self) -> None:
-        self.starts: list[Started] = []
-        self.signals: list[Sent] = []
-        self.cancels: list[Sent] = []
-        self.endings: list[tuple[str, Ending]] = []
-        self.early: list[str] = []
-        """Runs whose end was told before it was stored."""
-
-    def journal(self) -> Journal:
-        """Return what the store must hold."""
-        return Journal(tuple(self.starts), tuple(self.signals), tuple(self.cancels))
-
-
-class Looker:
-    """Looks at runs, however long the store is away."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def logged(self, run: str) -> list[str]:
-        """Return the messages of the run's log."""
-
-        async def read() -> list[str]:
-            return [line.message async for line in self._client.get(run).logs()]
-
-        return await self._surely(read)
-
-    async def row(self, run: str) -> Run:
-        """Return the run's row."""
-        return await self._surely(self._client.get(run).describe)
-
-    async def listed(self) -> list[str]:
-        """Return the ids of all runs, newest first."""
-        return [run.id for run in (await self._surely(self._client.list)).runs]
-
-    async def until(self, run: str, *statuses: RunStatus) -> None:
-        """Return when the run has one of these statuses, or is closed."""
-        while True:
-            status = (await self.row(run)).status
-            if status in statuses or status in CLOSED:
-                return
-            await asyncio.sleep(0.5)
-
-    async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass."""
-        await asyncio.sleep(seconds)
-
-    async def _surely(self, call: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await call()
-            except StoreError:
-                await asyncio.sleep(AGAIN)
-
-
-class Caller(Looker):
+class Caller(Talker):
     """What a script talks to."""
-
-    def __init__(
-        self, client: Client, told: Acknowledged, is_closed: Callable[[str], bool]
-    ) -> None:
-        super().__init__(client)
-        self._told, self._is_closed = told, is_closed
 
     async def start(self, bound: Bound[Any], id: str) -> None:
         """Start a run, or find it; its id is also its tag."""
         await self._surely(lambda: self._client.start(bound, id=id, tags=[id]))
-        ns = self._client.engine.ns
-        self._told.starts.append(Started(ns, id, bound.workflow.name, digest(bound.input)))
+        self._started(bound, id)
 
     async def copy(self, run: str, id: str) -> tuple[str, ...]:
         """Export a run and import it under another id, once; return the copy's tags."""

@@ -227,7 +227,7 @@ def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:
         or event.key.split("#")[0] in loose
     ):
         text = ""
-    elif event.kind in ("step.failed", "run.failed", "run.compensation_failed"):
+    elif event.kind in ("step.failed", "update.failed", "run.failed", "run.compensation_failed"):
         failure = decode_failure(event.payload)
         text = f"{failure.type}: {failure.message}, attempt {failure.attempts}"
     return event.kind, event.key, text
@@ -241,7 +241,7 @@ def _told_wrong(world: World) -> Iterator[str]:
         told.setdefault(run, set()).add(repr(ending))
     generations = {run.id: run.generation for run in world.dump.runs}
     for run, endings in told.items():
-        if len(endings) > generations.get(run, 0):
+        if len(endings) > generations.get(run.partition(" ")[0], 0):
             yield f"callers were told different ends of run {run}: {sorted(endings)}"
 
 

@@ -16,7 +16,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.crash_homes import Observed
@@ -88,6 +88,10 @@ class InlineStore:
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return a run with its history."""
         return await self._call(self.inner.load, ns, run, after)
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Return a message and the row of its run."""
+        return await self._call(self.inner.message, ns, run, id)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""

@@ -8,8 +8,9 @@ I2  epochs and generations never go down along the numbers; only a reopening or 
     begins a generation
 I3  at most one living event closes the run; it is the last, and the status matches it
 I4  a key is answered at most once among the living, and no attempt starts after its answer
-I5  every start, signal and cancel that a caller was told is stored is there
-I6  messages: accepted = read + waiting, each read once, in the order of acceptance
+I5  every start, signal, cancel and update that a caller was told is stored is there
+I6  messages: accepted = read + waiting, each read once, in the order of acceptance; what an update
+    was told is what the history holds, and nothing if it was refused
 I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
 I9  only open runs have heartbeats, and only of steps that are not answered; log lines have a run
@@ -188,6 +189,7 @@ def _messages(kept: Kept) -> Iterator[str]:
     if sent != received:
         yield f"signals {_some(sent)} were read and {_some(received)} are in the history"
     yield from _cancels(kept)
+    yield from _updates(kept)
 
 
 def _signal_of(key: str) -> str:
@@ -209,6 +211,35 @@ def _cancels(kept: Kept) -> Iterator[str]:
     if bool(recorded) != taken or len(recorded) > 1:
         told = _some(sorted(recorded))
         yield f"the cancel was {'' if taken else 'not '}read, and {told} recorded"
+
+
+def _updates(kept: Kept) -> Iterator[str]:
+    """What an update was told, against what the history holds of it."""
+    said: dict[str, list[Event]] = {}
+    for event in kept.living:
+        if event.kind.startswith("update."):
+            said.setdefault(event.key.partition("/")[2], []).append(event)
+    updates = {message.id: message for message in kept.inbox if message.kind == "update"}
+    for id in said.keys() - updates.keys():
+        yield f"update {id} is in the history and not in the inbox"
+    for id, message in updates.items():
+        if message.state and message.n > kept.run.inbox_read:
+            yield f"update {id} is {message.state} and was not read"
+        recorded = [event.kind.partition(".")[2] for event in said.get(id, ())]
+        if recorded != EXPECTED[message.state] and kept.run.generation == 1:
+            yield f"update {id} was told {message.state or 'nothing'}, and recorded as {recorded}"
+        elif len(recorded) > 2:
+            yield f"update {id} is recorded as {recorded}"
+
+
+EXPECTED: dict[str, list[str]] = {
+    "": [],
+    "rejected": [],
+    "accepted": ["accepted"],
+    "completed": ["accepted", "completed"],
+    "failed": ["accepted", "failed"],
+}
+"""What the history holds of an update, by what its caller was told; less after a retry."""
 
 
 def _times(kept: Kept) -> Iterator[str]:
@@ -276,7 +307,10 @@ def _unkept_promises(dump: Dump) -> Iterator[Violation]:
         else:
             continue
         yield Violation("I5", _named((start.ns, start.run)), text)
-    kinds = (("signal", dump.journal.signals), ("cancel", dump.journal.cancels))
+    journal = dump.journal
+    kinds = (
+        ("signal", journal.signals), ("cancel", journal.cancels), ("update", journal.updates),
+    )  # fmt: skip
     for kind, acknowledged in kinds:
         for sent in acknowledged:
             key = (sent.ns, sent.run)

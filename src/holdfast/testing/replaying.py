@@ -22,9 +22,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from holdfast.errors import BodyStuck, InvalidExport, ReplayMismatch
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard
-from holdfast.machine import Machine
+from holdfast.machine import Machine, looking
 from holdfast.model.asks import Ended
-from holdfast.model.events import CLASS_OF, Event, by_start, since_start
+from holdfast.model.events import CLASS_OF, Event, by_start
 from holdfast.model.exports import Export, export_of
 from holdfast.model.failures import decode_failure, in_a_line
 from holdfast.model.run import Loaded, Run
@@ -49,11 +49,13 @@ class Replayed(NamedTuple, Generic[R]):
     steps: tuple[str, ...] = ()
     timers: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.ended:
             return self.ended
         waits = [*self.steps, *self.timers, *(f"signal {name}" for name in self.signals)]
+        waits += [f"update {name}" for name in self.updates]
         return f"waits for {', '.join(waits) or 'nothing'}"
 
 
@@ -112,11 +114,7 @@ def machine_of(workflow: Workflow[..., Any], run: Run) -> Machine:
 
 def feed(machine: Machine, run: Run, events: tuple[Event, ...]) -> None:
     """Feed a machine the living events of a run. Raises what would block the run."""
-    replayed = since_start(events)
-    open_events = [event for event in replayed if CLASS_OF[event.kind] != "close"]
-    # A run that nobody has held yet takes up every change of the code, as with a worker.
-    is_new = run.seq == 1 and run.epoch == 0
-    machine.feed_all(open_events, run.generation, is_new=is_new)
+    looking.feed(machine, run, events)
     if machine.is_stuck():
         raise BodyStuck(source=machine.source())
 
@@ -130,7 +128,8 @@ def whereabouts(machine: Machine) -> Replayed[Any]:
         result = decode(ended.payload or b"null", where="result") if is_done else None
         return Replayed(ended.status, result)
     timers = tuple(timer.key for timer in machine.loop.timers)
-    return Replayed(None, None, tuple(machine.asks), timers, machine.awaited_signals())
+    messages = (machine.awaited_signals(), machine.awaited_updates())
+    return Replayed(None, None, tuple(machine.asks), timers, *messages)
 
 
 def _read(history: History) -> tuple[Run, tuple[Event, ...]]:

@@ -7,6 +7,7 @@ import click
 from holdfast.cli.lazy import LazyGroup
 
 VERBS = "holdfast.cli.runs.verbs"
+TALK = "holdfast.cli.runs.talk"
 
 
 @click.group(
@@ -21,6 +22,8 @@ VERBS = "holdfast.cli.runs.verbs"
         "export": ("holdfast.cli.runs.files:export_run", "Print everything of a run as JSON."),
         "import": ("holdfast.cli.runs.files:import_run", "Take over a run from a file, paused."),
         "signal": (f"{VERBS}:signal", "Send a signal to a run."),
+        "query": (f"{TALK}:query", "Ask a run something, and print the answer."),
+        "update": (f"{TALK}:update", "Have a run do something, and print the result."),
         "cancel": (f"{VERBS}:cancel", "Ask a run to stop; its body may clean up."),
         "terminate": (f"{VERBS}:terminate", "End a run now; nothing of it runs any more."),
         "retry": (f"{VERBS}:retry", "Let a failed, blocked or quarantined run try again."),

@@ -156,9 +156,16 @@ def _reopening(event: Event) -> str:
     return f"reopened for {clean(event.key)}" if event.key else "reopened"
 
 
+def _update(event: Event) -> str:
+    return f"update {clean(signal_in(event))} {event.kind.partition('.')[2]}"
+
+
 WORDS: Mapping[str, Callable[[Event], str]] = {
     "step.retrying": _attempt,
     "signal.received": lambda event: f"signal {clean(signal_in(event))}",
+    "update.accepted": _update,
+    "update.completed": _update,
+    "update.failed": _update,
     "cancel.requested": lambda _: "cancel requested",
     "note.patched": lambda event: f"change {clean(event.key)}",
     "deadline.passed": lambda _: "deadline passed",

@@ -115,7 +115,8 @@ def _messages(case: Case) -> list[str]:
     run, told = case.run, list[str]()
     if run.cancel == CANCEL_REQUESTED:
         told.append("A cancel is on its way: it is the next thing the run sees.")
-    waiting = len(case.loaded.mail) - (run.cancel == CANCEL_REQUESTED)
+    unread = sum(message.n > run.inbox_read for message in case.loaded.mail)
+    waiting = unread - (run.cancel == CANCEL_REQUESTED)
     if waiting > 0:
         told.append(f"{count(waiting, 'message')} waiting to be read.")
     if run.deadline is not None and run.status in OPEN:
@@ -190,22 +191,23 @@ def _orphaned(case: Case) -> Told:
 
 def _due(case: Case) -> Told:
     at = case.run.wake_at or case.now
-    when, signals = f"{moment(at)} ({ahead(at, case.now)})", _signals(case.run)
+    when, messages = f"{moment(at)} ({ahead(at, case.now)})", _awaited(case.run)
     sentences = [f"It sleeps until {when} and goes on by itself."]
-    if signals:
-        sentences = [f"It waits for signal {' or '.join(signals)}, but not beyond {when}."]
+    if messages:
+        sentences = [f"It waits for {messages}, but not beyond {when}."]
+    sentences += _unhandled(case.run)
     retries = [part for part in _reasons(case.run) if part.startswith("attempt ")]
     sentences += [f"Then comes {part}." for part in retries]
-    return Told(sentences, [*_signal_commands(case.run, signals), case.watch])
+    return Told(sentences, [*_message_commands(case.run), case.watch])
 
 
 def _waiting(case: Case) -> Told:
-    signals = _signals(case.run)
-    what = f"signal {' or '.join(signals)}" if signals else "a message"
+    what = _awaited(case.run) or "a message"
     sentences = [f"It has waited for {what} for {span(case.now - case.run.updated_at)}."]
     sentences.append("Nothing else wakes it; no worker holds it meanwhile.")
+    sentences += _unhandled(case.run)
     cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
-    return Told(sentences, [*_signal_commands(case.run, signals), cancel])
+    return Told(sentences, [*_message_commands(case.run), cancel])
 
 
 def _paused(case: Case) -> Told:
@@ -289,10 +291,23 @@ def _reasons(run: Run) -> list[str]:
     return [clean(part) for part in run.reason.split("; ") if part]
 
 
-def _signals(run: Run) -> list[str]:
-    parts = _reasons(run)
-    return [part.removeprefix("signal ") for part in parts if part.startswith("signal ")]
+def _named(run: Run, kind: str) -> list[str]:
+    return [part.removeprefix(kind) for part in _reasons(run) if part.startswith(kind)]
 
 
-def _signal_commands(run: Run, signals: list[str]) -> list[Next]:
-    return [(f"holdfast runs signal {run.id} {name} -d JSON", "send it") for name in signals]
+def _awaited(run: Run) -> str:
+    """Name the signals and updates it waits for."""
+    kinds = {kind: " or ".join(_named(run, kind)) for kind in ("signal ", "update ")}
+    return " or ".join(f"{kind}{names}" for kind, names in kinds.items() if names)
+
+
+def _unhandled(run: Run) -> list[str]:
+    """Say which updates wait for their handler."""
+    names = _named(run, "a handler for update ")
+    return [f"Update {name} waits until its body registers a handler for it." for name in names]
+
+
+def _message_commands(run: Run) -> list[Next]:
+    signals = [f"holdfast runs signal {run.id} {name} -d JSON" for name in _named(run, "signal ")]
+    updates = [f"holdfast runs update {run.id} {name} JSON" for name in _named(run, "update ")]
+    return [(command, "send it") for command in signals + updates]

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
-from holdfast.errors import IllegalMove, RunNotFound
+from holdfast.errors import IllegalMove, RunNotFound, StoreError
 from holdfast.kernel import dispatch, rerun
+from holdfast.machine.looking import Look, Seen
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import Command, RenewLease, RerunRun, RetryRun, StartRun
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.travel import reopening
 from holdfast.model.writes import Filter, Page
@@ -21,6 +22,8 @@ from holdfast.ports.store import Store
 
 RERUNS = 100
 """How often a rerun is decided anew because the run went on meanwhile."""
+DONE = frozenset({"rejected", "completed", "failed"})
+DECIDED = DONE | {"accepted"}
 
 
 class LeaseLike(Protocol):
@@ -57,6 +60,10 @@ class Host(Protocol):
         """Hold a run that was born in its hands."""
         ...
 
+    async def visit(self, run: str, look: Look) -> Seen | None:
+        """Look at the body of a run that it has, when all that it has seen is stored."""
+        ...
+
     def holds(self, run: str) -> int:
         """Return the epoch under which it holds the run now, or 0."""
         ...
@@ -86,8 +93,11 @@ class LocalEngine:
         (outcome,) = await self.store.write([dispatch.decide(command)])
         return dispatch.read(command, outcome)
 
-    async def start(self, command: StartRun, *, is_known: bool) -> Run:
-        """Start a run, or find it. `is_known` says that a worker here can run its workflow."""
+    async def start(self, command: StartRun, *, is_known: bool) -> tuple[Run, bool]:
+        """Start a run, or find it; tell whether it is new.
+
+        `is_known` says that a worker here can run its workflow.
+        """
         host = self.host
         owner = host.offer(command.queue) if host is not None and is_known else None
         if command.wake_at > command.at:
@@ -110,7 +120,31 @@ class LocalEngine:
                 host.adopt(run, writes[-1].event)  # type: ignore[union-attr]
             else:
                 self._hub.started(run.id, heard)
-        return run
+        return run, outcomes[-1].applied
+
+    async def visit(self, run: str, look: Look) -> Seen | None:
+        """Look at the body of a run that a worker here has; else None."""
+        return None if self.host is None else await self.host.visit(run, look)
+
+    async def decided(self, run: str, message: str, *, is_done: bool) -> Posted:
+        """Return an update when the run has decided on it, or has carried it out if `is_done`.
+
+        Also when the run is closed, which may be before that. Raises `RunNotFound`.
+        """
+        wanted = DONE if is_done else DECIDED
+        while True:
+            with self._hub.watch(run) as change:
+                try:
+                    posted = await self.store.message(self.ns, run, message)
+                except StoreError:
+                    posted = None  # it is stored: the next look is a second away
+                else:
+                    if posted is None:
+                        raise RunNotFound(run=run)
+                    told = posted.message and posted.message.state
+                    if told in wanted or posted.run.status in CLOSED:
+                        return posted
+                await change()
 
     async def retry(self, run: str, at: int, reason: str = "") -> Run:
         """Let a failed, blocked or quarantined run try again."""

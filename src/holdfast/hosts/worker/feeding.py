@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.errors import BodyStuck
 from holdfast.hosts.worker import attempts, overdue, telling
-from holdfast.hosts.worker.held import Held
+from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.machine.lines import take_lines
@@ -16,29 +16,34 @@ from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.run import Message
 
 
-class Feeding(Held):
+class Feeding(Conversing):
     """A run in hand whose machine is fed. `Session` commits what comes of it."""
 
     __slots__ = ()
 
     def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
         """Feed one thing at a time: messages first, a cancel before all, then answers."""
-        machine = self.machine
         if mail:
-            for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
-                if machine.ended is not None and machine.ended.status == "continued":
-                    break  # it stays in the inbox, for the next generation
-                self._feed_message(draft, message)
+            self._feed_mail(draft, mail)
         if len(results) == 1:
             self._feed_result(draft, results[0])
         elif results:
-            with machine.entered():
+            with self.machine.entered():
                 for result in results:
                     self._feed_result(draft, result)
         self._fire_timers(draft)
+        if self._waiting:
+            self._admit(draft)
         if self._shown:
             self._record_shown(draft)
         return self._take_turn()
+
+    def _feed_mail(self, draft: Draft, mail: tuple[Message, ...]) -> None:
+        for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
+            ended = self.machine.ended
+            if ended is not None and ended.status == "continued":
+                break  # it stays in the inbox, for the next generation
+            self._feed_message(draft, message)
 
     def _record_shown(self, draft: Draft) -> None:
         shown, self._shown = self._shown, ()
@@ -61,6 +66,9 @@ class Feeding(Held):
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
+        if event is None:
+            self._offer(draft, message)
+            return
         if message.kind == "pause":
             # What is cancelled goes on to its end.
             self.paused = self.cancelled_at is None
@@ -111,12 +119,6 @@ class Feeding(Held):
             self.machine.feed(event)
             if self.machine.notes:
                 self._note(draft)
-
-    def _note(self, draft: Draft) -> None:
-        """Record what the body said on the event it was just fed."""
-        notes, self.machine.notes = self.machine.notes, ()
-        for note in notes:
-            self.machine.feed(draft.add(note))
 
     def _unbegun(self) -> list[StepAsk]:
         """Return what the body asks for and nobody has begun."""

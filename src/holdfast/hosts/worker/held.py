@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.hosts.worker import length, replay
+from holdfast.hosts.worker import length, replay, updates
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
+from holdfast.hosts.worker.updates import Visitor
 from holdfast.model.asks import Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
@@ -35,9 +36,9 @@ class Held:
         "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_is_new", "_long_at",
         "_look",
         "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
-        "_retries", "_shown", "_superseded", "_wake", "_worker", "cancelled_at", "draining",
-        "inbox_seq", "keyed_as", "last_at", "machine", "notebook", "paused", "run", "running",
-        "seq", "state",
+        "_retries", "_shown", "_superseded", "_visitors", "_waiting", "_wake", "_worker",
+        "cancelled_at", "draining", "inbox_seq", "keyed_as", "last_at", "machine", "notebook",
+        "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -59,6 +60,8 @@ class Held:
         self._results: list[Result] = []
         self._mail: tuple[Message, ...] = ()
         self._mail_came = False
+        self._waiting: tuple[Message, ...] = ()
+        self._visitors: list[Visitor] | None = None
         self._must_read = True
         self._is_new = False
         self._resumes = True
@@ -173,7 +176,11 @@ class Held:
         return wake_at is not None and wake_at - now <= self._worker.settings.keep * 1e6
 
     def _reason(self) -> str:
-        return replay.reason(self.machine.awaited_signals(), self._retries)
+        machine = self.machine
+        told = replay.reason(machine.awaited_signals(), self._retries)
+        if machine.handlers is None and not self._waiting:
+            return told
+        return updates.reason(told, machine.awaited_updates(), self._waiting)
 
     def _sleep(self) -> asyncio.Future[None]:
         """Return what is done when poked, or when the next timer or retry is due."""

@@ -29,6 +29,8 @@ def awaited(machine: Machine, retries: Mapping[str, Retrying]) -> str:
     parts += [f"signal {name}" for name in machine.awaited_signals()]
     if not parts and machine.next_timer() is not None:
         parts = ["a timer"]
+    if not parts:
+        parts = [f"update {name}" for name in machine.awaited_updates()]
     more = f" and {len(parts) - LISTED} more" if len(parts) > LISTED else ""
     return ", ".join(parts[:LISTED]) + more or "nothing"
 

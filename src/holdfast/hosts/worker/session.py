@@ -179,6 +179,8 @@ class Session(Feeding):
             self._fail(error, flight[2])
         except Exception as error:
             self._break(error)
+        if self._visitors is not None and self._flight is None:
+            self._receive_visitors(self._visitors)
         if self._look:
             self.poke()
         elif self._wake is not None and self._flight is None:
@@ -219,6 +221,8 @@ class Session(Feeding):
         await self._worker.check_replay(self.run, self.seq, self.machine)
         self._flight = None
         self._go_on(draft, turn, outcome)
+        if self._visitors is not None:
+            self._receive_visitors(self._visitors)
 
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
@@ -290,7 +294,7 @@ class Session(Feeding):
         if loaded.progress or self.notebook is not None:
             self.notes().know(loaded.progress)
         if born is None:
-            self._mail, self._mail_came = loaded.mail, False
+            self._mail, self._mail_came, self._waiting = loaded.mail, False, ()
         try:
             self._replay(tuple(since_start(loaded.events)))
         except HoldfastError as error:
@@ -398,6 +402,8 @@ class Session(Feeding):
     def _let_go(self) -> None:
         self._wake_up()
         self._flight = None
+        if self._visitors is not None:
+            self._receive_visitors(self._visitors)
         self._stop_steps()
         self._worker.health.forget(self.run.id)
         if self.state != "parked":

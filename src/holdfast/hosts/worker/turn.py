@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError
+from holdfast.hosts.worker import updates
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event, EventKind, Failure
@@ -10,6 +11,7 @@ from holdfast.model.failures import encode_failure, failure_of, in_a_line
 from holdfast.model.makers import maker
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
+from holdfast.model.writes import Replied
 
 CLOSES: dict[str, EventKind] = {
     "completed": "run.completed",
@@ -27,13 +29,14 @@ class Draft:
 
     __slots__ = (
         "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
-        "at", "continues", "events", "run", "status", "superseded_by", "supersedes",
+        "at", "continues", "events", "replies", "run", "status", "superseded_by", "supersedes",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int) -> None:
         self.run, self._seq = run, seq
         self.at = at
         self.events: list[Event] = []
+        self.replies: tuple[Replied, ...] = ()
         self.status: RunStatus = "running"
         self.continues = False
         self.supersedes: tuple[int, ...] = ()
@@ -48,7 +51,9 @@ class Draft:
     @property
     def has_changes(self) -> bool:
         """Tell whether there is anything to commit."""
-        return bool(self.events) or self.status != "running" or self.supersedes != ()
+        if self.events or self.status != "running" or self.supersedes:
+            return True
+        return self._inbox_read is not None or self.replies != ()
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
@@ -76,10 +81,13 @@ class Draft:
         payload = f'{{"attempt":{number}}}'.encode()
         return self.add(Event("step.started", self.at, ask.key, payload, ask.asked_seq, ask.digest))
 
-    def add_message(self, message: Message) -> Event:
-        """Move a message from the inbox into the history."""
+    def add_message(self, message: Message) -> Event | None:
+        """Move a message from the inbox into the history; an update only counts as read."""
         self._messages = (*self._messages, message.n)
-        self._inbox_read = max(self._inbox_read or 0, message.n)
+        if message.n > self.run.inbox_read:  # an undecided update may have been read long ago
+            self._inbox_read = max(self._inbox_read or 0, message.n)
+        if message.kind == "update":
+            return None
         if message.kind == "cancel":
             return self.add(Event("cancel.requested", self.at, message.id, message.payload))
         if message.kind == "pause":
@@ -150,10 +158,10 @@ class Draft:
         """
         if error.blames_history:
             self.events.clear()
-            self._messages, self._due = (), 0
+            self._messages, self._due, self.replies = (), 0, ()
             notes = ()
         for note in notes:
-            self.add(note)
+            updates.add_note(self, note)
         for message in mail:
             if message.n not in self._messages:
                 self.add_message(message)
@@ -184,5 +192,5 @@ class Draft:
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
             self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox, None, self.continues,
+            known_inbox, None, self.continues, self.replies,
         ))  # fmt: skip

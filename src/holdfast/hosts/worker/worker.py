@@ -30,6 +30,7 @@ from holdfast.hosts.worker.telling import Leftovers
 from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
+from holdfast.machine.looking import Look, Seen
 from holdfast.model.commands import DefineWorkflow, ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.run import SINCE_START, Loaded, Run
@@ -198,6 +199,11 @@ class Worker:
         """Return the epoch under which the run is in our hands now, or 0."""
         session = self.sessions.get(run)
         return 0 if session is None else session.run.epoch
+
+    async def visit(self, run: str, look: Look) -> Seen | None:
+        """Look at the body of a run that is in our hands, or was parked here; else None."""
+        session = self.sessions.get(run) or self._parked.get(run)
+        return None if session is None else await session.visit(look)
 
     def look_for_more(self) -> None:
         """Claim soon: there is room for one more run, or for the next suspect."""

@@ -17,7 +17,7 @@ from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import NEGLECTED
-from holdfast.model.run import SINCE_START, Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
@@ -98,12 +98,22 @@ class MemoryStore:
             return None
         events = self._tables.events[ns, run][max(after, 0) :]
         inbox = _numbered(self._tables.inbox[ns, run])
-        mail = tuple(message for message in inbox if message.n > row.inbox_read)
+        mail = tuple(
+            message
+            for message in inbox
+            if message.n > row.inbox_read or (after <= 0 and _is_undecided(row, message))
+        )
         living = tuple(e for e in events if e.superseded_by is None)
         if after == SINCE_START:
             living = tuple(since_start(living))
         beats = self._tables.progress.get((ns, run), {})
         return Loaded(row, living, mail, tuple(beats[step] for step in sorted(beats)))
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Return a message and the row of its run."""
+        await asyncio.sleep(0)
+        row = self._tables.runs.get((ns, run))
+        return None if row is None else Posted(row, self._tables.inbox[ns, run].get(id))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""
@@ -200,6 +210,10 @@ class MemoryStore:
 def _numbered(inbox: Mapping[str, Message]) -> tuple[Message, ...]:
     """Return messages in the order of their numbers, which a rerun may change."""
     return tuple(sorted(inbox.values(), key=lambda message: message.n))
+
+
+def _is_undecided(run: Run, message: Message) -> bool:
+    return message.kind == "update" and not message.state and run.closed_at is None
 
 
 def _is_queued(run: Run) -> bool:

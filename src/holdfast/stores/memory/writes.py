@@ -41,7 +41,8 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     run = Run(
         ns=write.ns, id=write.id, workflow=write.workflow, version=write.version,
         status="running" if owned else "pending", reason="", generation=1, epoch=int(owned),
-        seq=1, owner=write.owner, wake_at=None if owned else _first_wake(write), inbox_seq=0,
+        seq=1, owner=write.owner, wake_at=None if owned else _first_wake(write),
+        inbox_seq=int(write.message is not None),
         inbox_read=0, cancel=0, strikes=0, input_digest=write.input_digest,
         created_at=write.event.at, updated_at=write.event.at, closed_at=None,
         deadline=write.deadline, queue=write.queue, priority=write.priority,
@@ -51,6 +52,8 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     tables.put_labels(key, write.labels)
     if write.defines is not None:
         _define(tables, write.defines, now)
+    if write.message is not None:
+        tables.put_message(key, write.message)
     return Outcome(True, run)
 
 
@@ -98,6 +101,9 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
         tables.supersede(key, seq, write.superseded_by)
     if write.annotations is not None:
         _add(tables, key, write.annotations)
+    for told in write.replies:
+        message = tables.inbox[key][told.message]
+        tables.put_message(key, message._replace(state=told.state, reply=told.payload))
     return Outcome(True, None, changed.inbox_seq, changed.cancel)
 
 
@@ -178,6 +184,7 @@ def _rewind(tables: Tables, run: Run, rewind: Rewind) -> Run:
     read = [message for message in inbox if message.n <= run.inbox_read]
     stay = [message for message in read if message.id not in ids]
     again = [message for message in read if message.id in ids]
+    again = [message._replace(state="", reply=None) for message in again]
     for n, message in enumerate((*stay, *again, *unread), start=1):
         tables.put_message(key, message._replace(n=n))
     forgets = rewind.forgets_cancel and run.cancel == CANCEL_DELIVERED

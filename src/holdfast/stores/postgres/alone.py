@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.events import Event, continuations
-from holdfast.model.run import Run
+from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import (
     Advance,
+    Create,
     Define,
     Import,
     Move,
@@ -39,6 +40,12 @@ async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
         return await special(ask, write, now)
     if isinstance(write, Advance) and write.continues:
         return await _continue(ask, write, now)
+    if type(write) is Create and write.message is not None:
+        return await _create_with(ask, write, write.message, now)
+    return await _write_round(ask, write, now)
+
+
+async def _write_round(ask: Ask, write: Write, now: int | None) -> Outcome:
     alone = Round()
     alone.takes([write])
     [outcome] = alone.outcomes(await ask.run(*alone.question(now)))
@@ -62,6 +69,17 @@ async def _add_bases(ask: Ask, ns: str, run: str, events: Sequence[Event]) -> No
     await ask.many(SQL.add_base, rows)
 
 
+async def _create_with(ask: Ask, write: Create, message: Message, now: int | None) -> Outcome:
+    """Start a run with its first message: the transaction shows both at once, or neither."""
+    outcome = await _write_round(ask, write._replace(message=None), now)
+    if not outcome.applied or outcome.run is None:
+        return outcome
+    ns, run = write.ns, write.id
+    await ask(SQL.first_message, ns=ns, run=run)
+    await ask(SQL.import_message, ns=ns, run=run, **message._asdict())
+    return Outcome(True, outcome.run._replace(inbox_seq=1))
+
+
 async def read_run(ask: Ask, ns: str, run: str) -> Run | None:
     """Return a run's row."""
     rows = await ask(SQL.run, ns=ns, run=run)
@@ -76,7 +94,7 @@ async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
     here = {"ns": run.ns, "run": run.id}
     await ask.many(SQL.import_event, [here | event._asdict() for event in events])
     await _add_bases(ask, run.ns, run.id, events)
-    await ask.many(SQL.add_message, [here | message._asdict() for message in inbox])
+    await ask.many(SQL.import_message, [here | message._asdict() for message in inbox])
     names = ("name", "kind", "word", "number")
     rows = [here | dict(zip(names, row, strict=True)) for row in tag_rows(labels)]
     await ask.many(SQL.add_tag, rows)

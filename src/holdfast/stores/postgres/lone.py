@@ -52,10 +52,11 @@ def lone_of(batch: Sequence[Write]) -> Lone | None:
     write = batch[0]
     if type(write) is Advance:
         is_plain = write.events and not write.supersedes and write.annotations is None
-        is_plain = is_plain and not write.continues
+        is_plain = is_plain and not write.continues and not write.replies
         return Turn(write) if is_plain else None
     if type(write) is Create:
-        return Start(write) if write.labels is NO_LABELS and write.defines is None else None
+        is_plain = write.labels is NO_LABELS and write.defines is None
+        return Start(write) if is_plain and write.message is None else None
     return None
 
 

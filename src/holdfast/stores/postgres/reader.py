@@ -12,7 +12,7 @@ from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
-from holdfast.model.run import SINCE_START, Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 from holdfast.stores.postgres.target import Row
@@ -38,8 +38,8 @@ async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
 def loading(ns: str, run: str, after: int) -> tuple[Statement, dict[str, Any]]:
     """Return the statement of a `load`, and what is bound in it."""
     if after == SINCE_START:
-        return LOAD_SINCE_START, {"ns": ns, "run": run}
-    return SQL.load, {"ns": ns, "run": run, "after": after}
+        return LOAD_SINCE_START, {"ns": ns, "run": run, "is_whole": True}
+    return SQL.load, {"ns": ns, "run": run, "after": after, "is_whole": not after}
 
 
 def _since_start() -> Statement:
@@ -87,6 +87,16 @@ def _heartbeat(row: Row) -> Progress:
     return Progress(key, generation, attempt, at, details, epoch)
 
 
+async def message(line: Line, ns: str, run: str, id: str) -> Posted | None:
+    """Return a message and the row of its run, as of one moment."""
+    rows = await line.fetch(SQL.message, ns=ns, run=run, message=id)
+    if not rows:
+        return None
+    width = len(Run._fields)
+    row, told = rows[0][:width], rows[0][width:]
+    return Posted(Run._make(row), None if told[0] is None else Message._make(told))
+
+
 async def labels(line: Line, ns: str, runs: Sequence[str]) -> dict[str, Labels]:
     """Return the tags and attributes of those runs that have some."""
     return labelled(await line.fetch(SQL.tags_of_runs, ns=ns, runs=list(runs)))
@@ -112,7 +122,7 @@ async def export(ask: Ask, ns: str, run: str) -> Export | None:
     if not rows:
         return None
     events = await ask(SQL.all_events, ns=ns, run=run)
-    inbox = await ask(SQL.unread_messages, ns=ns, run=run, after=0)
+    inbox = await ask(SQL.all_messages, ns=ns, run=run)
     kept = labelled(await ask(SQL.tags_of_runs, ns=ns, runs=[run]))
     return Export(
         Run._make(rows[0]),

@@ -47,6 +47,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "beat": ("n", "key", "generation", "attempt", "at", "details", "epoch"),
     "forget": ("n", "key"),
+    "verdict": ("n", "message", "state", "payload"),
     "tag": ("n", "ns", "run", "name", "kind", "word", "number"),
     "define": ("n", "ns", "workflow", "version", "shape"),
     "renew": ("n", "worker", "lease", "address", "info"),
@@ -56,7 +57,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 HEADS = ("turn", "create", "put", "note", "renew")
 """Parts that answer; the others are said of those that were applied."""
 APPLIED = ("turn", "create", "note")
-SAID = ("event", "supersede", "line", "beat", "forget", "tag", "define")
+SAID = ("event", "supersede", "line", "beat", "forget", "verdict", "tag", "define")
 
 CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
 FIRST_COLUMN = 6
@@ -160,6 +161,8 @@ def _turn(parts: Parts, n: int, write: Advance) -> None:
         _row(parts, "supersede", n, seq, write.superseded_by)
     if write.annotations is not None:
         _said(parts, n, write.annotations)
+    for told in write.replies:
+        _row(parts, "verdict", n, *told)
 
 
 def _event(parts: Parts, n: int, ns: str, run: str, event: Event) -> None:
@@ -234,7 +237,7 @@ def _key_of(write: Write) -> tuple[str, str] | None:
         case Advance() | Put() | Annotate():
             return write.ns, write.run
         case Create():
-            return write.ns, write.id
+            return None if write.message is not None else (write.ns, write.id)
         case Renew():
             return "worker", write.worker
         case _:
@@ -246,7 +249,7 @@ def _is_quick(write: Write) -> bool:
     kind = type(write)
     if kind is Advance:
         turn = cast("Advance", write)
-        return turn.annotations is None and not turn.supersedes
+        return turn.annotations is None and not turn.supersedes and not turn.replies
     return kind is Create or kind is Renew
 
 

@@ -16,7 +16,7 @@ from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Reap, Write
 from holdfast.ports.store import Hear
 from holdfast.stores.postgres import checks, claims, reader
@@ -188,6 +188,11 @@ class PostgresStore(Inspection):
         """Return the run with its living events and unread messages, as of one moment."""
         with reading():
             return await reader.load(self._reading_line(), ns, run, after)
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Return a message and the row of its run, as of one moment."""
+        with reading():
+            return await reader.message(self._reading_line(), ns, run, id)
 
     def _reading_line(self) -> Line:
         """Return the line for reads, or another that is ready before it."""

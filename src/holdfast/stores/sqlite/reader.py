@@ -11,7 +11,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.makers import maker
-from holdfast.model.run import SINCE_START, Loaded, Message, Run
+from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.filtering import statement_of
@@ -72,19 +72,36 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         row = connection.execute(SQL.run, (ns, run)).fetchone()
         if row is None:
             return None
-        found = Run._make(row)
+        found, is_whole = Run._make(row), after <= 0
         if after == SINCE_START:
             after = _before_start(connection, found)
         events: Sequence[tuple[object, ...]] = ()
         if found.seq > after:
             events = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
-        mail: Sequence[tuple[object, ...]] = ()
+        mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
+        if found.inbox_read and is_whole and found.closed_at is None:
+            place = (ns, run, found.inbox_read)
+            mail = [*connection.execute(SQL.undecided_updates, place), *mail]
         beats = said.progress(connection, ns, run) if found.closed_at is None else ()
     finally:
         connection.execute("COMMIT")
-    return Loaded(found, tuple(map(_new_event, events)), tuple(map(Message._make, mail)), beats)
+    letters = tuple(Message(*letter) for letter in mail)
+    return Loaded(found, tuple(map(_new_event, events)), letters, beats)
+
+
+def message(connection: sqlite3.Connection, ns: str, run: str, id: str) -> Posted | None:
+    """Return a message and the row of its run, as of one moment."""
+    connection.execute("BEGIN")
+    try:
+        row = connection.execute(SQL.run, (ns, run)).fetchone()
+        if row is None:
+            return None
+        told = connection.execute(SQL.message, (ns, run, id)).fetchone()
+    finally:
+        connection.execute("COMMIT")
+    return Posted(Run._make(row), None if told is None else Message._make(told))
 
 
 def _before_start(connection: sqlite3.Connection, run: Run) -> int:
@@ -117,7 +134,7 @@ def export(connection: sqlite3.Connection, ns: str, run: str) -> Export | None:
         if row is None:
             return None
         events = connection.execute(SQL.all_events, (ns, run)).fetchall()
-        inbox = connection.execute(SQL.unread_messages, (ns, run, 0)).fetchall()
+        inbox = connection.execute(SQL.all_messages, (ns, run)).fetchall()
         kept = labels(connection, ns, (run,)).get(run, NO_LABELS)
     finally:
         connection.execute("COMMIT")

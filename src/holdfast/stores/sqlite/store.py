@@ -19,7 +19,7 @@ from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import (
     Claim,
     Claimed,
@@ -138,6 +138,10 @@ class SqliteStore(Inspection):
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
         return await self._look(lambda reads: reader.load(reads, ns, run, after))
+
+    async def message(self, ns: str, run: str, id: str) -> Posted | None:
+        """Return a message and the row of its run, as of one moment."""
+        return await self._look(lambda reads: reader.message(reads, ns, run, id))
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.model.events import Event, continuations
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
-from holdfast.model.run import Run
+from holdfast.model.run import Message, Run
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
@@ -86,10 +86,13 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
         _add_labels(connection, write.ns, write.id, write.labels)
     if write.defines is not None:
         _define(connection, write.defines, now)
+    if write.message is not None:
+        connection.execute(SQL.first_message, (write.ns, write.id))
+        _add_messages(connection, write.ns, write.id, (write.message,))
     run = Run(
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
-        write.owner, wake_at, 0, 0, 0, 0, write.input_digest, event.at, event.at, None,
-        write.deadline, write.queue, write.priority,
+        write.owner, wake_at, int(write.message is not None), 0, 0, 0, write.input_digest,
+        event.at, event.at, None, write.deadline, write.queue, write.priority,
     )  # fmt: skip
     return Outcome(True, run)
 
@@ -105,12 +108,13 @@ def _import(connection: Connection, write: Import, now: int) -> Outcome:
         return Outcome(False, read_run(connection, run.ns, run.id))
     connection.executemany(SQL.import_event, [_whole_row(run, event) for event in events])
     _add_bases(connection, run.ns, run.id, events)
-    connection.executemany(
-        SQL.add_message,
-        [(run.ns, run.id, m.id, m.n, m.kind, m.name, m.payload, m.at) for m in inbox],
-    )
+    _add_messages(connection, run.ns, run.id, inbox)
     _add_labels(connection, run.ns, run.id, labels)
     return Outcome(True, run)
+
+
+def _add_messages(connection: Connection, ns: str, run: str, inbox: tuple[Message, ...]) -> None:
+    connection.executemany(SQL.import_message, [(ns, run, *message) for message in inbox])
 
 
 def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
@@ -130,6 +134,9 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     if write.annotations is not None:
         said.add(connection, ns, run, write.annotations)
+    if write.replies:
+        rows = [(told.state, told.payload, ns, run, told.message) for told in write.replies]
+        connection.executemany(SQL.reply_to_message, rows)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     return Outcome(True, None, inbox_seq, cancel)
 
@@ -159,6 +166,7 @@ def settles(write: Advance) -> bool:
         or write.supersedes != ()
         or write.annotations is not None
         or write.continues
+        or write.replies != ()
         or not write.progresses
     )
 

@@ -10,9 +10,10 @@ from holdfast.testing.conformance.harness import Capability, Harness, Make, need
 from holdfast.testing.invariants import check
 
 TOPICS = (
-    "starts", "messages", "cancels", "commits", "batches", "claims", "queues", "versions",
-    "leases", "queries", "labels", "filters", "exports", "moves", "deadlines", "retries", "reruns",
-    "continuations", "retention", "annotations", "isolation", "notices", "durability", "sharing",
+    "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues",
+    "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
+    "retries", "reruns", "continuations", "retention", "annotations", "isolation", "notices",
+    "durability", "sharing",
 )  # fmt: skip
 
 

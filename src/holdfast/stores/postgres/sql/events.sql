@@ -37,6 +37,15 @@ FROM (
     ORDER BY seq
 ) e
 UNION ALL
+SELECT 2, u.kind, u.at, u.id, u.payload, u.n, convert_to(u.name, 'UTF8'), NULL, NULL, NULL, NULL,
+    NULL, NULL
+FROM (
+    SELECT inbox.* FROM r, holdfast.inbox
+    WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.kind = 'update' AND inbox.state = ''
+        AND inbox.n <= r.inbox_read AND r.inbox_read > 0 AND r.closed_at IS NULL AND :is_whole::bool
+    ORDER BY inbox.n
+) u
+UNION ALL
 SELECT 2, i.kind, i.at, i.id, i.payload, i.n, convert_to(i.name, 'UTF8'), NULL, NULL, NULL, NULL,
     NULL, NULL
 FROM (

@@ -213,6 +213,16 @@ SELECT n, ns, id FROM notes
     WHERE a.n = s.n AND p.ns = a.ns AND p.run = a.id AND p.key = s.key
 )
 
+-- name: round_verdicts
+, replied AS (
+    UPDATE holdfast.inbox i SET state = s.state, reply = s.payload
+    FROM unnest(
+        :verdict_n::int4[], :verdict_message::text[], :verdict_state::text[], :verdict_payload::bytea[]
+    ) AS s (n, message, state, payload)
+    JOIN applied a ON a.n = s.n
+    WHERE i.ns = a.ns AND i.run = a.id AND i.id = s.message
+)
+
 -- name: round_tags
 , tagged AS (
     INSERT INTO holdfast.run_tags (ns, run, name, kind, word, number)

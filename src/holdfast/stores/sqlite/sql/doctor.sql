@@ -28,7 +28,7 @@ FROM events
 ORDER BY ns, run, seq
 
 -- name: dump_inbox
-SELECT ns, run, id, kind, name, payload, at, n FROM inbox ORDER BY ns, run, n
+SELECT ns, run, id, kind, name, payload, at, n, state, reply FROM inbox ORDER BY ns, run, n
 
 -- name: dump_definitions
 SELECT ns, workflow, version, shape, first_at, last_at FROM definitions

@@ -1,0 +1,243 @@
+"""Talking to a run: signals tell it something, queries ask it, updates do both."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypedDict, TypeVar, overload
+from uuid import UUID
+
+from holdfast.engines.local import LocalEngine
+from holdfast.errors import (
+    BadDefinition,
+    MessageConflict,
+    RunNotFound,
+    UpdateFailed,
+    UpdateRejected,
+    UpdateUnfinished,
+)
+from holdfast.fronts.function.step import Keep
+from holdfast.fronts.function.workflow import Workflow
+from holdfast.machine.looking import look_back, question
+from holdfast.machine.signals import Signal
+from holdfast.machine.talk import BoundUpdate, Query, Update
+from holdfast.model.checks import checked_id
+from holdfast.model.commands import SignalRun, UpdateRun
+from holdfast.model.durations import Duration
+from holdfast.model.failures import decode_failure
+from holdfast.model.labels import Value
+from holdfast.model.run import Message, Posted, Run
+
+A = TypeVar("A")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+Wait = Literal["completed", "accepted"]
+
+
+class StartOptions(TypedDict, total=False):
+    """What `Client.start` takes beside the work and its id."""
+
+    timeout: Duration | Keep | None
+    tags: Sequence[str]
+    attributes: Mapping[str, Value]
+    queue: str | None
+    priority: int | None
+
+
+class UpdateHandle(Generic[R_co]):
+    """An update that a run has accepted."""
+
+    def __init__(self, engine: LocalEngine, run: str, update: Update[Any, R_co], id: str) -> None:
+        self._engine, self._update = engine, update
+        self.run, self.id = run, id
+
+    def __repr__(self) -> str:
+        return f"<update {self._update.name} {self.id} of run {self.run}>"
+
+    async def result(self) -> R_co:
+        """Return what its handler returned, when it has.
+
+        Raises `UpdateFailed` if it raised, `UpdateUnfinished` if the run ended before.
+        """
+        posted = await self._engine.decided(self.run, self.id, is_done=True)
+        message = told(self._update.name, posted, self.id)
+        if message.state == "accepted":
+            raise _unfinished(posted.run, message)
+        return self._update.read(message.reply)
+
+
+class Talking:
+    """One run, as somebody who talks to it sees it. `RunHandle` is one."""
+
+    id: str
+    _engine: LocalEngine
+
+    async def _definition(self) -> Workflow[..., Any]:
+        """Return the code of the run."""
+        raise NotImplementedError
+
+    @overload
+    async def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
+    @overload
+    async def signal(self, signal: str, value: object, *, id: str | None = None) -> bool: ...
+    async def signal(self, signal: Any, value: Any, *, id: str | None = None) -> bool:
+        """Send a signal and return once it is stored; tell whether it was new.
+
+        Give an `id` to make a repeat harmless. Raises `RunNotFound` or `RunClosed`.
+        """
+        now = self._engine.store.now()
+        sent: Signal[Any] = Signal(signal, object) if isinstance(signal, str) else signal
+        payload = sent.encode(value)
+        message = new_id(now) if id is None else checked_id(id, field="signal id")
+        command = SignalRun(self._engine.ns, self.id, sent.name, payload, message, now)
+        is_new: bool = await self._engine.do(command)
+        return is_new
+
+    @overload
+    async def query(self, query: Query[None, R]) -> R: ...
+    @overload
+    async def query(self, query: Query[A, R], value: A) -> R: ...
+    @overload
+    async def query(self, query: str, value: object = None) -> Any: ...
+    async def query(self, query: Any, value: Any = None) -> Any:
+        """Ask the run, and return what its handler answers; nothing is recorded.
+
+        It sees what is stored. If a worker in this process has the run, its body answers; else
+        the history is replayed here, without effects, so this process needs the run's code. Raises
+        `UnknownQuery`, `QueryFailed`, `RunNotFound`, or what keeps the history from being replayed.
+        """
+        asked: Query[Any, Any] = Query(query, object, object) if isinstance(query, str) else query
+        if not isinstance(asked, Query):
+            raise _not_a("query", query)
+        look = question(asked.name, asked.encode(value))
+        seen = await self._engine.visit(self.id, look)
+        if seen is None:
+            loaded = await self._engine.load(self.id)
+            workflow = await self._definition()
+            seen = look_back(workflow.function, workflow.signature, loaded, look)
+        return asked.read(seen.reply())
+
+    @overload
+    async def update(self, update: Update[None, R], *, id: str | None = None) -> R: ...
+    @overload
+    async def update(self, update: Update[A, R], value: A, *, id: str | None = None) -> R: ...
+    @overload
+    async def update(
+        self, update: Update[None, R], *, id: str | None = None, wait: Literal["accepted"]
+    ) -> UpdateHandle[R]: ...
+    @overload
+    async def update(
+        self, update: Update[A, R], value: A, *, id: str | None = None, wait: Literal["accepted"]
+    ) -> UpdateHandle[R]: ...
+    @overload
+    async def update(
+        self, update: str, value: object = None, *, id: str | None = None, wait: Wait = "completed"
+    ) -> Any: ...
+    async def update(
+        self, update: Any, value: Any = None, *, id: str | None = None, wait: Wait = "completed"
+    ) -> Any:
+        """Have the run do something, and return what its handler returned.
+
+        With `wait="accepted"`, a handle is returned as soon as the run has accepted it. The id is
+        its idempotency key: the same id gets the same reply, also if that was a refusal. Raises
+        `UpdateRejected` if the run refused it, `UpdateFailed` if the handler raised,
+        `UpdateUnfinished` if the run ended before it was done, `RunNotFound`, `RunClosed`, or
+        `MessageConflict` if the id belongs to another message.
+        """
+        sent: Update[Any, Any] = (
+            Update(update, object, object) if isinstance(update, str) else update
+        )
+        if not isinstance(sent, Update):
+            raise _not_a("update", update)
+        bound = BoundUpdate(sent, sent.encode(value), id)
+        checked_wait(wait)
+        command = updating(self._engine, self.id, bound)
+        is_new: bool = await self._engine.do(command)
+        return await outcome(self._engine, command, bound.update, wait, is_new=is_new)
+
+
+def checked_wait(wait: object) -> None:
+    """Refuse a word that names nothing to wait for."""
+    if wait not in ("completed", "accepted"):
+        raise BadDefinition(
+            what=f"wait={wait!r:.60} names nothing to wait for",
+            hint='Write wait="accepted", or leave it out to wait for the result.',
+        )
+
+
+def updating(engine: LocalEngine, run: str, bound: BoundUpdate[Any]) -> UpdateRun:
+    """Return the command that sends an update."""
+    now = engine.store.now()
+    id = new_id(now) if bound.id is None else checked_id(bound.id, field="update id")
+    return UpdateRun(engine.ns, run, bound.update.name, bound.payload, id, now)
+
+
+async def outcome(
+    engine: LocalEngine, sent: UpdateRun, update: Update[Any, Any], wait: Wait, *, is_new: bool
+) -> Any:
+    """Wait for what becomes of an update that is stored."""
+    posted = await engine.decided(sent.run, sent.id, is_done=False)
+    if not is_new:
+        _compare(sent, posted.message)
+    told(update.name, posted, sent.id)
+    handle = UpdateHandle(engine, sent.run, update, sent.id)
+    return handle if wait == "accepted" else await handle.result()
+
+
+def told(update: str, posted: Posted, id: str) -> Message:
+    """Return an update that was accepted. Raises what its caller is to hear otherwise."""
+    run, message = posted
+    if message is None:
+        raise RunNotFound(run=run.id)
+    if not message.state:
+        raise _unfinished(run, message)
+    if message.state in ("rejected", "failed"):
+        failure = decode_failure(message.reply)
+        if message.state == "rejected":
+            raise UpdateRejected(
+                run=run.id, update=update, id=id, type=failure.type, message=failure.message
+            )
+        raise UpdateFailed(
+            run=run.id, update=update, id=id, type=failure.type, message=failure.message,
+            traceback=failure.traceback,
+        )  # fmt: skip
+    return message
+
+
+def new_id(now: int) -> str:
+    """Return a uuid7: sortable by time, unique everywhere."""
+    millis = (now // 1_000) & 0xFFFF_FFFF_FFFF
+    chance = int.from_bytes(os.urandom(10), "big")
+    value = (millis << 80) | (0x7 << 76) | ((chance >> 68) << 64)
+    value |= (0b10 << 62) | (chance & 0x3FFF_FFFF_FFFF_FFFF)
+    return str(UUID(int=value & ((1 << 128) - 1)))
+
+
+def _compare(sent: UpdateRun, kept: Message | None) -> None:
+    """Refuse an id that was used for something else."""
+    if kept is None:
+        return
+    differs = ""
+    if (kept.kind, kept.name) != ("update", sent.name):
+        differs = f"name ({kept.kind} {kept.name})".replace(" )", ")")
+    elif json.loads(kept.payload or b"null") != json.loads(sent.payload):
+        differs = "value"
+    if differs:
+        raise MessageConflict(run=sent.run, id=sent.id, differs=differs)
+
+
+def _unfinished(run: Run, message: Message) -> UpdateUnfinished:
+    return UpdateUnfinished(
+        run=run.id, status=run.status, update=message.name, id=message.id,
+        is_accepted=message.state == "accepted",
+    )  # fmt: skip
+
+
+def _not_a(kind: str, given: object) -> BadDefinition:
+    return BadDefinition(
+        what=f"run.{kind} was given {given!r:.60}, which is no {kind}",
+        hint=f"Give an hf.{kind.capitalize()}, or the name of one.",
+    )
