@@ -61,3 +61,26 @@ def test_a_subscription_that_ends(store: Where) -> None:
 
     bound = subscription.subscription.bind("ada", "pro")
     assert crashtest(bound, leaves, store=store).violations == []
+
+
+def test_a_download(store: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    download: Any = example("download")
+    monkeypatch.chdir(tmp_path)
+    book = tmp_path / "book.bin"
+    with download.serving():
+        report = crashtest(
+            download.download.bind(book.name),
+            before=lambda: book.unlink(missing_ok=True),
+            effects=lambda: book.read_bytes() == download.BOOK,
+            store=store,
+        )
+    assert report.violations == []
+
+
+def test_a_changed_order(store: Where) -> None:
+    change: Any = example("change")
+
+    async def pays(run: Driven) -> None:
+        await run.signal(change.paid, 4_900)
+
+    assert crashtest(change.order.bind("lamp"), pays, store=store).violations == []
