@@ -45,6 +45,7 @@ ALL = (
     errors.InvalidName(field="run id", value="../order", problem="has a slash or a leading dot"),
     errors.InvalidDuration(field="hf.sleep", value=-1),
     errors.TooManyAsks(key="pack#10001", limit=10_000),
+    errors.TooDeep(key="ship#1", depth=33, limit=32),
     errors.InvalidFilter(
         text="tag:vip statuz:failed",
         column=9,
@@ -81,6 +82,13 @@ ALL = (
         type="CompensationFailed",
         message="still owed: refund of charge#1 (ConnectionError: the bank is away), after "
         "StepFailed: Step ship#1 failed after 5 attempts: RuntimeError: too heavy",
+    ),
+    errors.ChildFailed(
+        child="order-42/ship#1",
+        key="ship#1",
+        status="failed",
+        type="StepFailed",
+        message="Step pack#1 failed after 5 attempts: OSError: no box",
     ),
     errors.StepFailed(
         step="charge#1", type="ConnectionError", message="the bank did not answer", attempts=5

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.errors import (
         BadDefinition,
         BodyMeddled,
+        ChildFailed,
         CompensationFailed,
         HistoryTooLong,
         HoldfastError,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         StoreFull,
         StoreUnavailable,
         SyncInLoop,
+        TooDeep,
         TooManyAsks,
         UnknownKey,
         UnknownQuery,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
         UpdateRejected,
         UpdateUnfinished,
     )
+    from holdfast.fronts.function.children import Child, start_child
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.continuing import continue_as_new
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
@@ -92,6 +95,8 @@ __all__ = [
     "Bound",
     "BoundMessage",
     "BoundUpdate",
+    "Child",
+    "ChildFailed",
     "Client",
     "CompensationFailed",
     "Event",
@@ -144,6 +149,7 @@ __all__ = [
     "SyncInLoop",
     "SyncRunHandle",
     "SyncUpdateHandle",
+    "TooDeep",
     "TooManyAsks",
     "UnknownKey",
     "UnknownQuery",
@@ -176,6 +182,7 @@ __all__ = [
     "saga",
     "should_continue",
     "sleep",
+    "start_child",
     "uuid",
     "wait",
     "wait_for",
@@ -185,6 +192,7 @@ __all__ = [
 _MODULES = {
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
+    "holdfast.fronts.function.children": "Child start_child",
     "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
     "holdfast.fronts.function.continuing": "continue_as_new",
     "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from inspect import iscoroutine
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
@@ -20,7 +19,7 @@ from holdfast.errors import (
     UnknownWorkflow,
 )
 from holdfast.fronts.function.step import KEEP, Keep
-from holdfast.fronts.function.workflow import Bound, Workflow
+from holdfast.fronts.function.workflow import Bound, Workflow, not_bound
 from holdfast.machine.signals import BoundMessage
 from holdfast.machine.talk import BoundUpdate
 from holdfast.machine.values import Schema, digest
@@ -31,6 +30,7 @@ from holdfast.model.checks import (
     checked_limit,
     checked_reason,
     checked_statuses,
+    known_id,
 )
 from holdfast.model.commands import (
     CancelRun,
@@ -196,7 +196,7 @@ class Client:
     ) -> StartRun:
         """Return the command that starts a run."""
         if not isinstance(bound, Bound):
-            raise not_bound(bound)
+            raise not_bound(bound, "client.start")
         workflow = bound.workflow
         shape = workflow.shape  # before the clock is read: the first time takes a while
         now = self.engine.store.now()
@@ -243,7 +243,7 @@ class Client:
     def get(self, id: str, workflow: Workflow[..., R]) -> RunHandle[R]: ...
     def get(self, id: str, workflow: Workflow[..., Any] | None = None) -> RunHandle[Any]:
         """Return a handle on a run; give its workflow to have the result typed."""
-        return RunHandle(self.engine, checked_id(id), workflow, self.app)
+        return RunHandle(self.engine, known_id(id), workflow, self.app)
 
     async def list(
         self,
@@ -271,7 +271,7 @@ class Client:
 
     async def labels(self, *ids: str) -> Mapping[str, Labels]:
         """Return the tags and attributes of those of these runs that have some."""
-        return await self.engine.labels([checked_id(id) for id in ids])
+        return await self.engine.labels([known_id(id) for id in ids])
 
     async def prune(self, *, older_than: Duration) -> int:
         """Forget runs that closed so long ago, with all of their histories; return how many.
@@ -430,20 +430,6 @@ def _timeout(workflow: Workflow[..., Any], given: Duration | Keep | None) -> int
 
 def _priority(given: int) -> int:
     return checked_priority(given, "start")
-
-
-def not_bound(given: object) -> BadDefinition:
-    """Return the error of a start with something else than a workflow and its input."""
-    told = f"{given!r:.60}"
-    if iscoroutine(given):  # `order("lamp")`, where `order.bind("lamp")` was meant
-        called = given.cr_frame.f_locals.get("self") if given.cr_frame else None
-        given.close()
-        given, told = called, f"a call of {called!r:.60}" if called else told
-    name = getattr(given, "__name__", "order")
-    return BadDefinition(
-        what=f"start was given {told}, not a workflow with its input",
-        hint=f"Write client.start({name}.bind(...)).",
-    )
 
 
 def _must_be(kind: type, given: object, call: str, example: str) -> None:

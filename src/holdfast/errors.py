@@ -14,6 +14,7 @@ HoldfastError
 │   └── InvalidCursor        HF122  a page cursor that this list did not give
 ├── InvalidDuration          HF115
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
+├── TooDeep                  HF119  a child of a child of a child of too many
 ├── HistoryTooLong           HF118  a run has recorded more events than it may
 ├── InvalidFilter            HF121  a filter that cannot be read
 ├── InvalidTag               HF123  a tag or attribute that cannot be stored
@@ -39,6 +40,7 @@ HoldfastError
 │   └── StepTimedOut         HF402  (also a TimeoutError)
 ├── NonRetryable             HF403  raised by a step: do not try again
 ├── RetryAfter               HF404  raised by a step: try again after this long
+├── ChildFailed              HF406  what a body catches when a child did not complete
 ├── CompensationFailed       HF405  what a saga raises when an undo failed for good
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
@@ -227,6 +229,20 @@ class TooManyAsks(HoldfastError):
         self.key, self.limit = key, limit
         super().__init__(
             f"Step {key} would be one more than the {limit:,} steps a run may wait for at once. "
+            f"{self.hint}"
+        )
+
+
+class TooDeep(HoldfastError):
+    """A child would stand below more runs than it may."""
+
+    code = "HF119"
+    hint = "Start it from a run further up, or call its function: `await ship.plain(...)`."
+
+    def __init__(self, *, key: str, depth: int, limit: int) -> None:
+        self.key, self.depth, self.limit = key, depth, limit
+        super().__init__(
+            f"Child {key} would stand {depth} runs below the first, and {limit} is the limit. "
             f"{self.hint}"
         )
 
@@ -582,6 +598,38 @@ class RetryAfter(HoldfastError):
         except (ValueError, OverflowError, TypeError):
             raise InvalidDuration(field="RetryAfter.delay", value=delay) from None
         super().__init__(message or f"try again after {self.delay}")
+
+
+class ChildFailed(HoldfastError):
+    """A child did not complete: what the body of its parent catches.
+
+    `status` is how it ended: "failed", "cancelled", "terminated", "timed_out",
+    "compensation_failed"; or "refused" if its id was taken by other work.
+    """
+
+    code = "HF406"
+    hint = "Catch it in the body to go another way, or mend the cause and retry the run."
+
+    def __init__(  # noqa: PLR0913 - each by its name
+        self,
+        *,
+        child: str,
+        key: str,
+        status: str,
+        type: str = "",
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+        traceback: str = "",
+    ) -> None:
+        self.child, self.key, self.status = child, key, status
+        self.type, self.message = type, message
+        self.details, self.traceback = dict(details or {}), traceback
+        why = f": {type}: {message}" if type else ""
+        super().__init__(f"Child {child} ended as {status}{why}")
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
 
 
 class CompensationFailed(HoldfastError):

@@ -215,6 +215,7 @@ async def opened(file: asyncio.Event) -> None: ...
 PLAIN: Any = plain
 STREAM: Any = stream
 RETRY: Any = hf.Retry
+FLOW: Any = hf.App("children").workflow(opened)
 
 DEFINITIONS = [
     Case("definition", "lambda", defines(lambda a: a.step(lambda: 1)), B, ("lambda", "named def")),
@@ -229,6 +230,9 @@ DEFINITIONS = [
     Case("definition", "app's name", lambda: hf.App(""), B, ("App name", "255")),
     Case("definition", "namespace", lambda: hf.App("a", namespace="\n"), B, ("Namespace",)),
     Case("definition", "signal's name", lambda: hf.Signal("a/b", int), N, ("signal name",)),
+    Case("definition", "policy of a child", lambda: FLOW.options(on_parent_close="kill"), B,
+         ("on_parent_close='kill'", "abandon")),
+    Case("definition", "id of a child", lambda: FLOW.options(id="a/b"), N, ("child id", "slash")),
     Case("duplicate step", "name", defines(twice), B, ("already has a step 'pay'", 'name="..."')),
     Case("delay that is none", "negative", defines(lambda a: a.step(timeout=-1)), D,
          ("timeout=-1", "100 years")),

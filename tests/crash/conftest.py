@@ -12,9 +12,9 @@ pytest.register_assert_rewrite("tests.crash.scenarios")
 AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
-    "back-off", "cancel-paused", "cancelled-storm", "crowd", "deploy", "heartbeat",
-    "heartbeat-deploy", "overdue", "pause", "queues", "saga-cancelled", "saga-owed",
-    "saga-retried", "storm", "updates",
+    "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict", "crowd",
+    "deploy", "heartbeat", "heartbeat-deploy", "overdue", "parent-retried", "pause", "queues",
+    "saga-cancelled", "saga-owed", "saga-retried", "storm", "updates",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

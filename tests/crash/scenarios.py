@@ -12,6 +12,7 @@ from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
+from tests.crash.families import FAMILIES
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
 
@@ -729,3 +730,4 @@ SCENARIOS = {
         *TALK,
     )
 }  # fmt: skip
+SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

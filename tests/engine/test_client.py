@@ -73,7 +73,7 @@ async def test_a_closed_run_is_found_by_its_id_too(place: Place, app: hf.App) ->
         assert await kinds(again) == ["run.started", "run.completed"]
 
 
-@pytest.mark.parametrize("id", ["", "a/b", ".hidden", "line\nbreak", "x" * 256])
+@pytest.mark.parametrize("id", ["", "a/", "../b", "/b", ".hidden", "line\nbreak", "x" * 256])
 async def test_an_id_that_cannot_be_stored_is_refused(app: hf.App, id: str) -> None:
     flow = quick(app)
     async with app.open("memory://") as client:

@@ -5,6 +5,7 @@ import pytest
 from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.dump import Dump, Journal, Sent, Started
 from holdfast.model.events import Event
+from holdfast.model.family import Link, message_id, start_noted
 from holdfast.model.run import Message, Run
 from holdfast.testing.invariants import Violation, check
 from tests.model.rows import run
@@ -49,6 +50,24 @@ def beat(key: str, epoch: int = 1) -> dict[tuple[str, str], tuple[Progress, ...]
     return {KEY: (Progress(key, 1, 1, 10, b"1", epoch),)}
 
 
+TIE = Link("r", "c#1", 1)
+CHILD = ("default", "r/c#1")
+STARTED = event(2, "child.started", "c#1", payload=start_noted("r/c#1", "c", "terminate"))
+TOLD = Message(message_id("r/c#1", 1, TIE), "child", "c#1", b"{}", 5, 1)
+
+
+def family(parent: Run | None = None, child: Run | None = None, *events: Event, **fields) -> Dump:
+    parent, child = parent or run(), child or run(id="r/c#1", seq=1)
+    own = (FIRST, event(2, "run.completed", "end")) if child.status == "completed" else (FIRST,)
+    kept = {KEY: events or (FIRST, STARTED), CHILD: own}
+    inbox = {KEY: fields.pop("inbox", ()), CHILD: ()}
+    links = {CHILD: fields.pop("link", TIE)}
+    return Dump(NOW, (parent, child), kept, inbox, {"A": NOW + 1}, children=links)._replace(
+        **fields
+    )
+
+
+ENDED_CHILD = closed(id="r/c#1")
 LINES = {KEY: (LogLine(10, 20, "shop", "hello"),)}
 
 SOUND: dict[str, Dump] = {
@@ -56,6 +75,16 @@ SOUND: dict[str, Dump] = {
     "nothing": Dump(NOW),
     "a closed run": dump(closed(), FIRST, CLOSE),
     "an orphan": dump(workers={}),
+    "a child under way": family(),
+    "a child whose end is told": family(run(inbox_seq=1), ENDED_CHILD, inbox=(TOLD,)),
+    "a child whose end is recorded": family(
+        run(seq=3, inbox_seq=1, inbox_read=1), ENDED_CHILD, FIRST, STARTED,
+        event(3, "child.closed", "c#1"), inbox=(TOLD,)
+    ),
+    "a child that was abandoned": family(
+        closed(seq=3), None, FIRST, STARTED, event(3, "run.completed", "end"),
+        link=TIE._replace(policy="abandon")
+    ),
     "an undo after what it undoes": dump(run(seq=3), FIRST, event(2, key="a#1", asked_seq=1),
                                          event(3, key="undo(a#1)/b#1", asked_seq=2)),
     "a read signal": dump(run(inbox_seq=2, inbox_read=1), FIRST, received(2, 1),
@@ -198,18 +227,38 @@ UNSOUND: dict[str, tuple[str, Dump, str]] = {
     ),
     "parked and owned": ("I8", dump(run(status="waiting")), "in no bucket"),
     "a heartbeat after the end": (
-        "I9", dump(closed(), FIRST, CLOSE, progress=beat("long#1")), "has heartbeats of long#1"
+        "I22", dump(closed(), FIRST, CLOSE, progress=beat("long#1")), "has heartbeats of long#1"
     ),
-    "a heartbeat after the answer": ("I9", dump(progress=beat("k#2")), "k#2 is answered"),
-    "a heartbeat of the future": ("I9", dump(progress=beat("long#1", 9)), "has epoch 9 of 1"),
-    "a heartbeat without a run": ("I9", Dump(NOW, progress=beat("long#1")), "and no run"),
+    "a heartbeat after the answer": ("I22", dump(progress=beat("k#2")), "k#2 is answered"),
+    "a heartbeat of the future": ("I22", dump(progress=beat("long#1", 9)), "has epoch 9 of 1"),
+    "a heartbeat without a run": ("I22", Dump(NOW, progress=beat("long#1")), "and no run"),
+    "a child that nobody started": ("I9", family(None, None, FIRST, event(2)), "does not say"),
+    "a link without a child": (
+        "I9", dump(children={CHILD: TIE}), "is tied to r and is not there"
+    ),
+    "a child that was never created": ("I9", dump(None, FIRST, STARTED), "which is not there"),
+    "an end that nobody told": ("I9", family(None, ENDED_CHILD), "is completed, and was told"),
+    "an end that was read and not recorded": (
+        "I9", family(run(inbox_seq=1, inbox_read=1), ENDED_CHILD, inbox=(TOLD,)), "told nothing"
+    ),
+    "a child that outlives its parent": (
+        "I9",
+        family(closed(seq=3), None, FIRST, STARTED, event(3, "run.completed", "end")),
+        "it is running, and its parent r is completed",
+    ),
+    "a child that was not cancelled": (
+        "I9",
+        family(closed(seq=3), None, FIRST, STARTED, event(3, "run.completed", "end"),
+               link=TIE._replace(policy="cancel")),
+        "it was not asked to cancel",
+    ),
     "an undo before the end of what it undoes": (
         "I16",
         dump(run(seq=3), FIRST, event(2, key="undo(a#1)/b#1", asked_seq=1),
              event(3, key="a#1", asked_seq=1)),
         "undo(a#1)/b#1 was asked after event 1, before a#1 ended",
     ),
-    "a log without a run": ("I9", Dump(NOW, logs=LINES), "and no run"),
+    "a log without a run": ("I22", Dump(NOW, logs=LINES), "and no run"),
     "closed and owned": ("I8", dump(closed()._replace(owner="A"), FIRST, CLOSE), "in no bucket"),
 }  # fmt: skip
 
@@ -226,7 +275,7 @@ def test_a_planted_fault_is_found(invariant: str, bad: Dump, text: str) -> None:
 
 
 def test_every_invariant_has_a_planted_fault() -> None:
-    known = {f"I{n}" for n in (*range(1, 10), 16)}
+    known = {f"I{n}" for n in (*range(1, 10), 16, 22)}
     assert {invariant for invariant, _, _ in UNSOUND.values()} == known
 
 

@@ -366,6 +366,34 @@ async def updates() -> list[int]:
     return got
 
 
+@app.workflow
+async def part(n: int = 1) -> int:
+    return await work(n) if n > 0 else await fails(True)
+
+
+@app.workflow
+async def waits_below() -> int:
+    return await hf.wait_for(go)
+
+
+@app.workflow
+async def children() -> list[str]:
+    """Its history holds children that complete, fail, are given up, and are talked to."""
+    listener = await hf.start_child(waits_below.bind(), on_parent_close="cancel")
+    got = [str(each) for each in await asyncio.gather(part(1), part(2))]
+    try:
+        await part(0)
+    except hf.ChildFailed as failed:
+        got.append(failed.status)
+    try:
+        async with asyncio.timeout(0.01):
+            await waits_below()
+    except TimeoutError:
+        got.append("given up")
+    listener.signal(go, 7)
+    return [*got, listener.id, str(await listener.result())]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -381,6 +409,7 @@ FEATURES = {
     "sagas": ("sagas", "owed"),
     "continue-as-new": ("continued",),
     "updates": ("updates",),
+    "children": ("children", "part", "waits_below"),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -409,6 +438,8 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
 async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
     """Send the run what its history is about."""
     global BROKEN
+    if name == "waits_below":
+        await run.signal(go, 1)
     if name == "signals":
         await run.signal(go, 1)
         await run.signal(go, 2)

@@ -13,7 +13,7 @@ ONLY_SQLITE = {
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_bases", "delete_inbox",
-    "delete_tags", "delete_lines",
+    "delete_tags", "delete_lines", "delete_link",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
@@ -26,6 +26,8 @@ ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
+    # Turns that reach other runs, many of them in few statements.
+    "runs_of_ids", "kin_of_runs", "lock_runs", "post_messages",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",
 }  # fmt: skip

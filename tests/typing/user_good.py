@@ -151,6 +151,23 @@ async def what_is_owed(run: hf.RunHandle[Receipt]) -> None:
         assert_type([each.undo for each in error.owed], list[str])
 
 
+@app.workflow
+async def buys(order: Order) -> Receipt:
+    child = await hf.start_child(checkout.bind(order), on_parent_close="abandon")
+    assert_type(child, hf.Child[Receipt])
+    child.signal(approved, Approval("Ada"))
+    child.cancel("enough")
+    called = await checkout.options(id="order-42", timeout=None, queue="far", priority=1)(order)
+    assert_type(called, Receipt)
+    both = await asyncio.gather(checkout(order), hf.start_child(close_day.bind("monday")))
+    assert_type(both, tuple[Receipt, hf.Child[None]])
+    try:
+        assert_type(await child.result(), Receipt)
+    except hf.ChildFailed as failed:
+        assert_type(failed.status, str)
+    return called
+
+
 @app.workflow(name="nightly", version="2")
 async def close_day(day: str, *, dry: bool = False) -> None:
     if not dry:

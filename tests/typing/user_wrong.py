@@ -88,6 +88,14 @@ async def bodies(order: Order) -> None:
     number: int = await hf.wait_for(approved)  # wrong: the signal's value is of another type
     await hf.wait_for("approved")  # wrong: a signal is declared, not named
     await checkout(order, gift="yes")  # wrong: an argument of a workflow
+    await checkout.options(id=42)(order)  # wrong: an id is text
+    await checkout.options(on_parent_close="kill")(order)  # wrong: no such policy
+    await checkout.options(id="a")("order-42")  # wrong: an argument of a workflow
+    await hf.start_child(checkout)  # wrong: a child is started bound to its input
+    child = await hf.start_child(checkout.bind(order))
+    other: int = await child.result()  # wrong: the result of a child
+    child.signal(approved, "yes")  # wrong: the signal's value is of another type
+    print(other)
     print(number)
 
 

@@ -31,8 +31,9 @@ INVARIANTS = {
     "I6": "messages are read once, in order",
     "I7": "no timer fired early; time never goes back",
     "I8": "each run is in exactly one bucket",
-    "I9": "heartbeats are of open steps, log lines of runs that are there",
+    "I9": "parents and children agree; each end is told",
     "I16": "nothing is undone before it has ended",
+    "I22": "heartbeats are of open steps, log lines of runs that are there",
 }
 SHOWN = 20
 

@@ -56,6 +56,7 @@ EVENTS: Mapping[str, Look] = {
     "update.accepted": Look("←", CYAN),
     "update.completed": Look("✓", GREEN),
     "update.failed": Look("✗", RED),
+    "child.started": Look("▸", DIM),
     "child.closed": Look("✓", GREEN),
     "run.paused": Look("‖", YELLOW),
     "run.resumed": Look("●", BLUE),

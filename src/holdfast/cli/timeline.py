@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holdfast.model.events import Event
+from holdfast.model.family import report_of
 
 Outcome = Literal["done", "failed", "retrying", "open", "waiting"]
 
@@ -52,15 +53,21 @@ def bars_of(events: Sequence[Event]) -> list[Bar]:
 def _extend(bar: Bar, event: Event, begun: int) -> None:
     bar.begun, bar.ended = min(bar.begun, begun), max(bar.ended, event.at)
     bar.busy += event.took or 0
-    if event.kind in ("step.started", "update.accepted"):
+    if event.kind in ("step.started", "update.accepted", "child.started"):
         bar.outcome = "open"
     elif event.kind == "step.retrying":
         bar.outcome = "retrying"
         bar.retries += 1
     else:
         bar.calls += 1
-        failed = event.kind in ("step.failed", "update.failed") or bar.outcome == "failed"
+        failed = _is_failure(event) or bar.outcome == "failed"
         bar.outcome = "failed" if failed else "done"
+
+
+def _is_failure(event: Event) -> bool:
+    if event.kind == "child.closed":
+        return report_of(event.payload).status != "completed"
+    return event.kind == "step.failed"
 
 
 def _begun(event: Event, before: int) -> int:

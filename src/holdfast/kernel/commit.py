@@ -22,11 +22,14 @@ def read(command: CommitTurn, outcome: Outcome) -> str:
     `applied`: it is stored. `mail`: only the parking was refused, because a message came.
     `cancel`: a cancel must be taken first. `early`: a timer or the deadline is not due by the
     store's clock.
+    `taken`: the id of a child belongs to other work.
     `moved`: an earlier commit of unknown outcome did happen. `lost`: the lease went elsewhere.
     """
     if outcome.applied:
         return "applied"
     run = outcome.run
+    if outcome.taken:
+        return "taken"
     if run is None or run.status != "running" or run.epoch != command.epoch:
         return "lost"
     if run.seq != command.seq:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from holdfast.model.events import Event, EventKind
 
-ATTEMPTS: frozenset[EventKind] = frozenset({"step.retrying", "step.started"})
+ATTEMPTS: frozenset[EventKind] = frozenset({"step.retrying", "step.started", "child.started"})
+"""What comes before the answer to a key, and stops counting with it."""
 
 
 def length_of(history: Sequence[Event]) -> int:

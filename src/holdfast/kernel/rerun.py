@@ -18,12 +18,14 @@ from holdfast.errors import UnknownKey
 from holdfast.kernel.refusal import illegal
 from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RerunRun
+from holdfast.model.departing import cancelling
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event, since_start
+from holdfast.model.family import policy_of, started_id
 from holdfast.model.keys import NAMED, is_of, message_of, undone_by
 from holdfast.model.run import Run
 from holdfast.model.status import movable_to
 from holdfast.model.travel import keyed_as
-from holdfast.model.writes import Move, Outcome, Rewind
+from holdfast.model.writes import Move, Outcome, Put, Rewind
 
 ORIGINS = movable_to("pending")
 
@@ -50,6 +52,21 @@ def decide(command: RerunRun) -> Move:
         reopens=True,
         deadline=deadline_of(history, command.deadline, command.at),
         rewind=Rewind(messages, any(e.kind == "cancel.requested" for e in gone)),
+        sends=_given_up(command, gone),
+    )
+
+
+def _given_up(command: RerunRun, gone: Sequence[Event]) -> tuple[Put, ...]:
+    """Ask the open children to stop whose start no longer counts; others take their place."""
+    ended = {event.key for event in gone if event.kind == "child.closed"}
+    starts = [e for e in gone if e.kind == "child.started" and e.key not in ended]
+    reason = f"its parent {command.run} went back to before its start"
+    return tuple(
+        cancelling(
+            command.ns, started_id(each), f"back/{command.run}/{each.seq}", command.at, reason
+        )
+        for each in starts
+        if policy_of(each) != "abandon"
     )
 
 
@@ -88,8 +105,13 @@ def _after(history: Sequence[Event], cut: int, again: Collection[str]) -> list[E
         event
         for event in history
         if _is_gone(event, cut, again)
-        and not (CLASS_OF[event.kind] == "note" and event.asked_seq in kept)
+        and not (CLASS_OF[event.kind] == "note" and _is_kept(event, kept))
     ]
+
+
+def _is_kept(note: Event, kept: Collection[int]) -> bool:
+    """Tell whether a note was said in a turn that stays; a child's start goes with its end."""
+    return note.asked_seq in kept and note.kind not in ATTEMPTS
 
 
 def _is_gone(event: Event, cut: int, again: Collection[str]) -> bool:
@@ -98,10 +120,10 @@ def _is_gone(event: Event, cut: int, again: Collection[str]) -> bool:
             return event.asked_seq > cut or event.key in again
         case "message":
             return event.seq > cut
+        case "note" | "mark" if event.kind in ATTEMPTS:
+            return event.asked_seq > cut or event.key in again
         case "note":
             return event.asked_seq > cut
-        case "mark" if event.kind in ATTEMPTS:
-            return event.asked_seq > cut or event.key in again
         case "mark":
             return event.key == COMPENSATION and event.seq > cut
         case "close":

@@ -18,10 +18,12 @@ from holdfast.kernel.reopening import ATTEMPTS, deadline_of, length_of, told
 from holdfast.model.commands import RetryRun
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event, EventKind, since_start
 from holdfast.model.failures import decode_failure
+from holdfast.model.family import policy_of
 from holdfast.model.run import Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Move, Outcome
 
+FAILURES = ("step.failed", "child.closed")
 RESUMED: frozenset[RunStatus] = frozenset({"blocked", "quarantined"})
 REOPENED: frozenset[RunStatus] = frozenset({"failed", "timed_out", "compensation_failed"})
 
@@ -52,12 +54,27 @@ def superseded(history: tuple[Event, ...]) -> tuple[int, ...]:
     if close.kind == "run.compensation_failed":
         return (close.seq,)
     causes = set(decode_failure(close.payload).cause)
-    failures = [e.seq for e in history if e.kind == "step.failed" and e.key in causes]
+    failures = [e.seq for e in history if e.kind in FAILURES and e.key in causes]
     attempts = [e.seq for e in history if e.kind in ATTEMPTS and e.key in causes]
     cut = min(failures, default=close.seq)
     notes = [e.seq for e in history if _is_taken_back(e, cut)]
+    starts = _starts_taken_back(history, causes)
     deadlines = [e.seq for e in history if e.kind == "deadline.passed"]
-    return tuple(sorted({close.seq, *failures, *attempts, *notes, *deadlines}))
+    return tuple(sorted({close.seq, *failures, *attempts, *notes, *starts, *deadlines}))
+
+
+def _starts_taken_back(history: tuple[Event, ...], causes: set[str]) -> list[int]:
+    """Return the starts of children that have to be started again.
+
+    Those that failed, and those that were stopped when the run closed.
+    """
+    ended = {event.key for event in history if event.kind == "child.closed"}
+    return [
+        event.seq
+        for event in history
+        if event.kind == "child.started"
+        and (event.key in causes or (event.key not in ended and policy_of(event) != "abandon"))
+    ]
 
 
 def _is_taken_back(event: Event, cut: int) -> bool:

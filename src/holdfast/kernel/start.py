@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.errors import RunConflict, StoreError
 from holdfast.model.commands import StartRun
 from holdfast.model.events import Event
+from holdfast.model.family import descent
 from holdfast.model.run import Run
 from holdfast.model.writes import Create, Define, Outcome
 
@@ -12,8 +13,9 @@ from holdfast.model.writes import Create, Define, Outcome
 def decide(command: StartRun) -> Create:
     """Insert the run and its first event, unless the id is taken."""
     epoch = 1 if command.owner else 0
+    key = "" if command.link is None else descent(command.depth, command.link.parent)
     event = Event(
-        "run.started", command.at, payload=command.input, digest=command.shape, seq=1, epoch=epoch
+        "run.started", command.at, key, command.input, digest=command.shape, seq=1, epoch=epoch
     )
     return Create(
         ns=command.ns,
@@ -30,6 +32,7 @@ def decide(command: StartRun) -> Create:
         queue=command.queue,
         priority=command.priority,
         message=command.message and command.message._replace(n=1),
+        link=command.link,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Coroutine, Iterator
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
 from holdfast.machine.loop import Loop
@@ -20,6 +20,9 @@ from holdfast.machine.values import Signature
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.makers import maker
+
+if TYPE_CHECKING:
+    from holdfast.machine.children import Children
 
 MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
@@ -59,8 +62,8 @@ class StepLike(Protocol):
 class Asking:
     """The half of a machine that keeps what its body asks for. `Machine` runs the body."""
 
-    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_next", "_unstarted", "asks", "ended",
-                 "loop", "now", "seq")  # fmt: skip
+    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_next", "_unstarted", "asks",
+                 "children", "ended", "loop", "now", "seq")  # fmt: skip
 
     loop: Loop
 
@@ -68,6 +71,7 @@ class Asking:
         self.seq = self.now = 0
         self.asks: dict[str, StepAsk] = {}
         self.ended: Ended | None = None
+        self.children: Children | None = None
         self._futures: dict[str, Future[Any]] = {}
         self._fresh: dict[str, StepAsk] = {}
         self._dropped: list[str] | None = None
@@ -176,12 +180,12 @@ class Asking:
         """Return the ask this event answers. Raises `ReplayMismatch` if the body made none such."""
         ask = self.asks.get(event.key)
         if ask is None:
-            raise self._mismatch(recorded + event.key)
+            raise self.mismatch(recorded + event.key)
         found, asked = event.digest, ask.digest
         if found == asked:
             return ask
         if found is not None and found[8:] == asked[8:]:
-            raise self._mismatch(recorded + event.key, f"calls {event.key} with other arguments")
+            raise self.mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
 
     def _waits_for(self, event: Event) -> bool:
@@ -191,7 +195,8 @@ class Asking:
         if event.kind in ("update.completed", "update.failed"):
             return self._has_said(event)
         if event.kind not in ("step.completed", "step.failed"):
-            return True
+            is_of_child = event.kind in ("child.started", "child.closed")
+            return not is_of_child or (self.children is not None and self.children.fits(event))
         ask, found = self.asks.get(event.key), event.digest
         return ask is not None and (
             found is None or found == ask.digest or found[8:] != ask.digest[8:]
@@ -217,7 +222,8 @@ class Asking:
                 self._dropped = self._dropped or []
                 self._dropped.append(key)
 
-    def _mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
+    def mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
+        """Return the error of an event that is not for what the body asks for."""
         return ReplayMismatch(
             seq=self.seq, recorded=recorded, asked=asked or self._waits(), source=self.source()
         )
@@ -229,5 +235,6 @@ class Asking:
         names = [*self.asks, *(timer.key for timer in self.loop.timers)]
         names += [f"signal {name}" for name in self.awaited_signals()]
         names += [f"update {name}" for name in self.awaited_updates()]
+        names += [f"child {key}" for key in (self.children.open if self.children else ())]
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"

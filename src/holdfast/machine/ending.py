@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.errors import CompensationFailed, StepFailed
+from holdfast.errors import ChildFailed, CompensationFailed, StepFailed
 from holdfast.machine.tasks import Task
 from holdfast.machine.values import Schema
 from holdfast.model.asks import Ended
@@ -73,6 +73,8 @@ def _causes(error: BaseException | None, seen: set[int]) -> Iterator[str]:
     seen.add(id(error))
     if isinstance(error, StepFailed):
         yield error.step
+    if isinstance(error, ChildFailed):
+        yield error.key
     if isinstance(error, BaseExceptionGroup):
         for member in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _causes(member, seen)

@@ -15,11 +15,12 @@ code where its steps are plain calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.errors import HoldfastError, Undecodable
+from holdfast.machine import children
 from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.ending import ended_of
@@ -162,12 +163,18 @@ class Machine(Asking):
         main = self.loop.main
         return self.loop.dead or main is None or main.done()
 
+    def awaited_children(self) -> Iterator[str]:
+        """Yield the ids of the children the body waits for."""
+        return self.children.awaited() if self.children and not self.loop.dead else iter(())
+
     def is_stuck(self) -> bool:
         """Tell whether the body waits, but for nothing that can ever come."""
         loop = self.loop
         if self.ended or loop.dead or not loop.main or self.asks:
             return False
-        return not loop.timers and not self.awaited_signals() and not self.awaited_updates()
+        if loop.timers or self.awaited_signals() or self.awaited_updates():
+            return False
+        return not any(self.awaited_children())
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Return all the body waits for, or how it ended: equal for equal histories."""
@@ -178,7 +185,8 @@ class Machine(Asking):
         end = ended and (ended.status, ended.payload, failed, ended.leftovers)
         changes = self.changes.told() if self.changes else ()
         handlers = self.handlers.told() if self.handlers else ()
-        return (asks, timers, self.awaited_signals(), end, changes, handlers)
+        kin = self.children.told() if self.children else ()
+        return (asks, timers, self.awaited_signals(), end, changes, handlers, kin)
 
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
@@ -191,7 +199,7 @@ class Machine(Asking):
                 loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
-        self.violation = self.changes = self.sagas = self.handlers = (
+        self.violation = self.changes = self.sagas = self.handlers = self.children = (
             None  # their frames and their machine
         )
 
@@ -209,15 +217,17 @@ class Machine(Asking):
     def _start(self, event: Event, _: object) -> None:
         loop = self.loop
         if loop.main is not None or loop.dead:
-            raise self._mismatch("the start of the run", "has started already")
+            raise self.mismatch("the start of the run", "has started already")
         try:
             args, kwargs = self.signature.decode(event.payload or b"{}")
         except HoldfastError as error:
             raise Undecodable(seq=event.seq, what="the input", problem=error.args[0]) from error
         loop.start = event.at
         self.base, self.began = event.seq, event.generation
+        if event.key:
+            children.descend(self, event)
         loop.begin(self.body(*args, **kwargs))
-        self._spin()
+        self.spin()
 
     def _complete(self, event: Event, value: object) -> None:
         key = event.key
@@ -227,7 +237,7 @@ class Machine(Asking):
         if value is MISSING:
             value = self._decoded(ask.step, event)
         self._settle(key).set_result(value)
-        self._spin()
+        self.spin()
 
     def _fail(self, event: Event, _: object) -> None:
         ask = self._answered(event, "the failure of step ")
@@ -237,21 +247,21 @@ class Machine(Asking):
             what = f"the failure of {ask.key}"
             raise Undecodable(seq=event.seq, what=what, problem=str(error)) from error
         self._settle(ask.key).set_exception(raised)
-        self._spin()
+        self.spin()
 
     def _fire(self, event: Event, _: object) -> None:
         timer = self.loop.timers.pop(event.key)
         if timer is None or self.loop.dead:
-            raise self._mismatch(f"the firing of timer {event.key}")
+            raise self.mismatch(f"the firing of timer {event.key}")
         self.loop.fire(timer)
-        self._spin()
+        self.spin()
 
     def _receive(self, event: Event, _: object) -> None:
         if self.loop.dead:
             return
         name, _slash, message = event.key.partition("/")
         self.mailbox.put(name, Letter(message, event.payload or b"null", event.seq))
-        self._spin()
+        self.spin()
 
     def _cancel(self, event: Event, _: object) -> None:
         # A state, not a blow: a second one would hit the clean-up after the first.
@@ -259,7 +269,7 @@ class Machine(Asking):
             return
         self.cancelled_by = event.kind
         self.loop.main.cancel()
-        self._spin()
+        self.spin()
 
     def _hear(self, event: Event, _: object) -> None:
         changes_of(self).compare(event)
@@ -267,7 +277,7 @@ class Machine(Asking):
     def _accept(self, event: Event, _: object) -> None:
         if not self.loop.dead:
             handlers_of(self).accept(event)
-            self._spin()
+            self.spin()
 
     def _has_said(self, note: Event) -> bool:
         return self.handlers is not None and self.handlers.has_said(note)
@@ -275,12 +285,10 @@ class Machine(Asking):
     def _hear_end(self, event: Event, _: object) -> None:
         handlers_of(self).compare(event)
 
-    def _close_child(self, event: Event, _: object) -> None:
-        raise self._mismatch(f"the end of child {event.key}")
-
     # --- running
 
-    def _spin(self) -> None:
+    def spin(self) -> None:
+        """Run the body until nothing in it is ready."""
         if self._is_inside:
             self._run()
             return
@@ -334,7 +342,8 @@ class Machine(Asking):
         "signal.received": _receive,
         "cancel.requested": _cancel,
         "deadline.passed": _cancel,
-        "child.closed": _close_child,
+        "child.started": children.started,
+        "child.closed": children.closed,
         "note.patched": _hear,
         "update.accepted": _accept,
         "update.completed": _hear_end,

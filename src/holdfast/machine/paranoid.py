@@ -44,7 +44,8 @@ def check_replay(machine: Machine, history: Sequence[Event]) -> None:
 
 
 def _told(fingerprint: tuple[object, ...]) -> str:
-    asks, timers, signals, ended, changes, handlers = fingerprint
+    asks, timers, signals, ended, changes, handlers, children = fingerprint
     told = f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
     told += f", changes {changes}" if changes else ""
-    return f"{told}, handlers {handlers}" if handlers else told
+    told += f", handlers {handlers}" if handlers else ""
+    return f"{told}, children {children}" if children else told

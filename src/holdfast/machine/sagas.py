@@ -327,7 +327,7 @@ def taken_back(events: Sequence[Event], left_out: Iterable[int], generation: int
         if undone
         and event.generation < generation
         and event.seq not in dropped
-        and CLASS_OF[event.kind] == "answer"
+        and (CLASS_OF[event.kind] == "answer" or event.kind == "child.started")
         and any(is_of(event.key, key) for key in undone)
     )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from holdfast.model.events import Failure
+from holdfast.model.family import ParentClose
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 
 
 class StepAsk(NamedTuple):
@@ -18,6 +20,41 @@ class StepAsk(NamedTuple):
     asked_seq: int
     asked_at: int
     options: Any = None
+
+
+class ChildOptions(NamedTuple):
+    """How a child is started. The time-out is microseconds; None means no limit."""
+
+    id: str | None = None
+    policy: ParentClose = "terminate"
+    timeout: int | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+
+
+class ChildAsk(NamedTuple):
+    """A child the body asks for. `workflow` is the definition object it was called on."""
+
+    key: str
+    id: str
+    workflow: Any
+    input: bytes
+    digest: bytes
+    asked_seq: int
+    asked_at: int
+    options: ChildOptions
+
+
+class ToChild(NamedTuple):
+    """A message from a body to one of its children. `id` makes a repeat harmless."""
+
+    child: str
+    kind: Literal["signal", "cancel"]
+    name: str
+    payload: bytes | None
+    id: str
+    asked_seq: int
+    reason: str = ""
 
 
 class Ended(NamedTuple):

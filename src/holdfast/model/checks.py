@@ -8,9 +8,22 @@ from typing import cast, get_args
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model.status import RunStatus
 
+LONGEST_ID = 255
 LONGEST_REASON = 2_000
 LARGEST_PAGE = 1_000
 _STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+
+def known_id(id: str, *, field: str = "run id") -> str:
+    """Return the id if a run may have it: also one that a child was given. Raises `InvalidName`.
+
+    A child has the id of its parent, a slash, and its key.
+    """
+    parent, _, key = str(id).partition("/")
+    if not key or len(id) > LONGEST_ID or not key.isprintable():
+        return checked_id(id, field=field)
+    checked_id(parent, field=field)
+    return id
 
 
 def checked_id(id: str, *, field: str = "run id") -> str:
@@ -18,7 +31,7 @@ def checked_id(id: str, *, field: str = "run id") -> str:
     problem = ""
     if not isinstance(id, str):
         raise InvalidName(field=field, value=repr(id), problem="is no text")
-    if not 1 <= len(id) <= 255:
+    if not 1 <= len(id) <= LONGEST_ID:
         problem = f"has {len(id)} characters"
     elif not id.isprintable():
         problem = "has a character that cannot be printed"

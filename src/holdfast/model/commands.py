@@ -10,11 +10,12 @@ from typing import NamedTuple
 from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
+from holdfast.model.family import Link
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message
 from holdfast.model.status import RunStatus
-from holdfast.model.writes import Replied
+from holdfast.model.writes import Replied, Send
 
 
 class StartRun(NamedTuple):
@@ -40,6 +41,10 @@ class StartRun(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     message: Message | None = None
     """What it finds in its inbox when it begins."""
+    link: Link | None = None
+    """What ties a child to its parent."""
+    depth: int = 0
+    """How many runs stand above a child."""
 
 
 class ImportRun(NamedTuple):
@@ -181,6 +186,8 @@ class CommitTurn(NamedTuple):
     """The turn ends with the start of the run's next generation, and what goes over to it."""
     replies: tuple[Replied, ...] = ()
     """What the turn says to messages in the run's inbox, once to each."""
+    sends: tuple[Send, ...] = ()
+    """What the turn does to other runs, in the same commit."""
 
 
 class AnnotateRun(NamedTuple):

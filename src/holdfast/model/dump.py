@@ -8,6 +8,7 @@ from typing import NamedTuple
 from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
+from holdfast.model.family import Link
 from holdfast.model.labels import Labels
 from holdfast.model.run import Message, Run
 
@@ -56,3 +57,5 @@ class Dump(NamedTuple):
     progress: Mapping[RunKey, tuple[Progress, ...]] = {}
     logs: Mapping[RunKey, tuple[LogLine, ...]] = {}
     definitions: tuple[Definition, ...] = ()
+    children: Mapping[RunKey, Link] = {}
+    """What ties each child to its parent."""

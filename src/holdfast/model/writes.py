@@ -14,6 +14,7 @@ from typing import NamedTuple
 from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
+from holdfast.model.family import Link
 from holdfast.model.filters import Term
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
@@ -52,6 +53,8 @@ class Create(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     message: Message | None = None
     """The first message in its inbox: with it from the first moment, or not at all."""
+    link: Link | None = None
+    """What ties a child to its parent, in whose commit it is created."""
 
 
 class Replied(NamedTuple):
@@ -78,6 +81,9 @@ class Advance(NamedTuple):
     the generation goes up, and from its `run.continued` on is what `load` gives `SINCE_START`;
     it may supersede events of its own.
 
+    `sends` are what the turn does to other runs: carried out if the turn is, in their order. The
+    turn is refused if one of them would create a child whose id is `taken` by other work.
+
     All but the last two fields are those of `CommitTurn`, in its order.
     """
 
@@ -100,6 +106,7 @@ class Advance(NamedTuple):
     annotations: Annotations | None = None
     continues: bool = False
     replies: tuple[Replied, ...] = ()
+    sends: tuple[Send, ...] = ()
     takes_cancel: bool = False
     progresses: bool = True
 
@@ -136,7 +143,8 @@ class Move(NamedTuple):
     The epoch goes up, so that a former holder is refused. `supersedes` are the seqs of events
     that stop counting; `seq`, if given, is how long the history must be; `strikes` is how many the
     run must have at least. A run that `reopens` gets `deadline`; others keep theirs. One that is
-    closed by it, or goes back, loses its heartbeats.
+    closed by it, or goes back, loses its heartbeats. One that is closed departs from its parent and
+    its children. `sends` are carried out with it, as those of a turn.
     """
 
     ns: str
@@ -152,6 +160,23 @@ class Move(NamedTuple):
     deadline: int | None = None
     strikes: int = 0
     rewind: Rewind | None = None
+    sends: tuple[Send, ...] = ()
+
+
+class Depart(NamedTuple):
+    """Tell the parent of a run that `event` closes, and do with its children what they agreed on.
+
+    Only among the `sends` of the turn that closes the run. A parent that is closed hears nothing.
+    Open children are terminated, asked to cancel, or left alone, each as its link says.
+    Who knows that there is no parent, or that there are no children, spares the store a look.
+    """
+
+    ns: str
+    run: str
+    generation: int
+    event: Event
+    is_child: bool = True
+    is_parent: bool = True
 
 
 class Annotate(NamedTuple):
@@ -201,6 +226,9 @@ class Prune(NamedTuple):
     limit: int
     every: int = 0
 
+
+Send = Create | Put | Depart
+"""What a turn may do to other runs."""
 
 Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define
 
@@ -266,6 +294,10 @@ class Outcome(NamedTuple):
     inbox_seq: int = 0
     cancel: int = 0
     total: int = 0
+    taken: str = ""
+    """The id of a child that is other work, if a turn was refused for it."""
+    heard: tuple[Notice, ...] = ()
+    """What else changed: the runs that a turn or a move reached beside its own."""
 
 
 class Notice(NamedTuple):

@@ -20,6 +20,8 @@ def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Noti
     for write, outcome in zip(batch, outcomes, strict=True):
         if outcome.applied and (notice := _notice(write, outcome)) is not None:
             heard.append(notice)
+        if outcome.heard:
+            heard.extend(outcome.heard)
     return heard
 
 

@@ -13,8 +13,9 @@ I6  messages: accepted = read + waiting, each read once, in the order of accepta
     was told is what the history holds, and nothing if it was refused
 I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
-I9  only open runs have heartbeats, and only of steps that are not answered; log lines have a run
+I9  a child exists if and only if its parent's history says so; its end is told to an open parent
 I16 nothing is undone before it has ended
+I22 only open runs have heartbeats, and only of steps that are not answered; log lines have a run
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, by_start, since_s
 from holdfast.model.keys import undone_by
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
 from holdfast.model.status import CLOSED
+from holdfast.testing.families import broken_ties
 
 
 class Violation(NamedTuple):
@@ -78,8 +80,9 @@ def check(dump: Dump) -> list[Violation]:
         kept = Kept(run, dump.events.get(key, ()), dump.inbox.get(key, ()))
         for invariant, rule in RULES.items():
             found += [Violation(invariant, _named(key), text) for text in rule(kept)]
-        found += [Violation("I9", _named(key), text) for text in _heartbeats(kept, dump)]
+        found += [Violation("I22", _named(key), text) for text in _heartbeats(kept, dump)]
         found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
+    found += [Violation("I9", _named(key), text) for key, text in broken_ties(dump)]
     return found + list(_unkept_promises(dump))
 
 
@@ -98,7 +101,7 @@ def _strays(dump: Dump) -> Iterator[Violation]:
             if kept[key]:
                 yield Violation("I1", _named(key), f"there are {what} and no run")
     for key in (dump.progress.keys() | dump.logs.keys()) - rows_of.keys():
-        yield Violation("I9", _named(key), "there are heartbeats or log lines and no run")
+        yield Violation("I22", _named(key), "there are heartbeats or log lines and no run")
 
 
 def _numbers(kept: Kept) -> Iterator[str]:

@@ -44,14 +44,12 @@ def test_an_input_that_does_not_fit_is_refused_at_bind(checkout) -> None:
         checkout.bind("42", copies="many")
 
 
-async def test_a_call_in_a_body_says_what_to_write(checkout, monkeypatch) -> None:
-    monkeypatch.setattr(workflow_module, "current", SimpleNamespace)
-    with pytest.raises(BadDefinition) as refused:
-        await checkout("42")
-    assert str(refused.value) == (
-        "Workflow 'checkout' was called in the body of a workflow. Child runs come with a later "
-        "release. To run it as a part of this body, write `await checkout.plain(...)`. [HF101]"
-    )
+def test_settings_of_a_call_are_checked(checkout) -> None:
+    with pytest.raises(BadDefinition, match="on_parent_close='kill' is no policy"):
+        checkout.options(on_parent_close="kill")
+    settings = checkout.options(id="x", timeout=2, queue="far", priority=1).settings
+    assert settings == ("x", "terminate", 2_000_000, "far", 1)
+    assert repr(checkout.options()) == "<child call of checkout>"
 
 
 async def test_plain_is_the_bare_function(checkout, monkeypatch) -> None:

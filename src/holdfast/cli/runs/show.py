@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,11 +21,12 @@ from holdfast.cli.documents import (
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of, said, told
 from holdfast.cli.failures import failure_in, owed_in, say_failure, say_traceback
+from holdfast.cli.runs import family
 from holdfast.cli.statuses import DIM, event_look
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
 from holdfast.cli.timeline import signal_in
 from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
-from holdfast.model.events import CLASS_OF, Event, since_start
+from holdfast.model.events import CLASS_OF, Event, EventKind, since_start
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Loaded, Run
 from holdfast.model.travel import living
@@ -33,6 +34,7 @@ from holdfast.model.travel import living
 if TYPE_CHECKING:
     from holdfast.engines.local import LocalEngine
 
+MORE_FIELDS = ("parent", "children", "progress", "owed", "history")
 COLUMNS = (
     Column("#", right=True),
     Column("after", right=True),
@@ -49,7 +51,7 @@ COLUMNS = (
 @options.with_door
 def command(door: Door, run: str, everything: bool, chosen: str | None) -> None:
     """Show a run and every event of it that counts; with --all, those too that were superseded."""
-    names = choosing.fields_of(chosen, (*RUN_FIELDS, "progress", "owed", "history"))
+    names = choosing.fields_of(chosen, (*RUN_FIELDS, *MORE_FIELDS))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
         loaded = await engine.load(await found(engine, run))
@@ -64,9 +66,11 @@ def command(door: Door, run: str, everything: bool, chosen: str | None) -> None:
     if chosen:
         history = [event_document(event) for event in loaded.events]
         progress = [progress_document(beat) for beat in loaded.progress]
-        owed = [each._asdict() for each in owed_in(living(loaded.events))]
-        more = {"progress": progress, "owed": owed, "history": history}
-        say_json(choosing.only({**run_document(loaded.run, labels), **more}, names))
+        counting = living(loaded.events)
+        owed = [each._asdict() for each in owed_in(counting)]
+        kin, more = family.documents_of(counting), {"owed": owed, "history": history}
+        told = {**run_document(loaded.run, labels), **kin, "progress": progress, **more}
+        say_json(choosing.only(told, names))
     elif STDOUT.is_person:
         _say(loaded, labels, now, code)
     else:
@@ -121,6 +125,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     if loaded.mail:
         names = ", ".join(clean(message.name or message.kind) for message in loaded.mail)
         facts.append(("unread", f"{count(len(loaded.mail), 'message')}: {names}"))
+    facts += family.facts_of(events)
     facts += [("progress", said(beat, now)) for beat in loaded.progress]
     facts += [("owed", clean(str(each))) for each in owed_in(events)]
     if events and CLASS_OF[(start := since_start(events)[0]).kind] == "start":
@@ -131,7 +136,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
 
 
 def _cells(event: Event, run: Run) -> list[Cell]:
-    look, gone = event_look(event.kind), event.superseded_by
+    look, gone = event_look(family.looks_like(event)), event.superseded_by
     return [
         Cell(str(event.seq), DIM),
         Cell(span(event.at - run.created_at), DIM),
@@ -161,6 +166,9 @@ def _update(event: Event) -> str:
 
 
 WORDS: Mapping[str, Callable[[Event], str]] = {
+    "run.started": lambda _: "started",
+    "child.started": family.what,
+    "child.closed": family.what,
     "step.retrying": _attempt,
     "signal.received": lambda event: f"signal {clean(signal_in(event))}",
     "update.accepted": _update,
@@ -176,29 +184,39 @@ WORDS: Mapping[str, Callable[[Event], str]] = {
 
 def detail(event: Event) -> str:
     """Say the one thing about an event a person most wants to know."""
-    if event.kind == "timer.fired":
-        return f"was due at {clock(int(event.payload or 0))}"
+    special = DETAILS.get(event.kind)
+    if special is not None:
+        return clean(special(event))
     value = fields_of(event.payload)
-    if event.kind == "note.patched":
-        return f"version {value.get('version', 1)}"
-    if event.kind == "deadline.passed":
-        return clean(f"it waited for {value.get('waited_for')}")
-    if event.kind == "step.retrying":
-        again = span(int(value.get("retry_at", event.at)) - event.at)
-        return clean(f"{value.get('type')}: {value.get('message')} · again after {again}")
     if "message" in value and "type" in value:
         tries = value.get("attempts", 1)
         often = f" ({count(tries, 'attempt')})" if tries > 1 else ""
         return clean(f"{value['type']}: {value['message']}{often}")
-    if event.kind == "run.reopened":
-        return clean(_reopened(value))
     if set(value) == {"reason"}:
         return clean(str(value["reason"]))
     return clean(compact(event.payload)) if event.payload is not None else ""
 
 
-def _reopened(value: dict[str, Any]) -> str:
+def _retrying(event: Event) -> str:
+    value = fields_of(event.payload)
+    again = span(int(value.get("retry_at", event.at)) - event.at)
+    return f"{value.get('type')}: {value.get('message')} · again after {again}"
+
+
+def _reopened(event: Event) -> str:
     """Say from where a run goes on again, and why."""
+    value = fields_of(event.payload)
     parts = [f"from {value['from']}"] if "from" in value else []
     parts += [f"with the keys of generation {value['keys']}"] if "keys" in value else []
     return " · ".join([*parts, str(value.get("reason", ""))]).removesuffix(" · ")
+
+
+DETAILS: Mapping[EventKind, Callable[[Event], str]] = {
+    "timer.fired": lambda event: f"was due at {clock(int(event.payload or 0))}",
+    "note.patched": lambda event: f"version {fields_of(event.payload).get('version', 1)}",
+    "deadline.passed": lambda event: f"it waited for {fields_of(event.payload).get('waited_for')}",
+    "step.retrying": _retrying,
+    "child.started": family.detail,
+    "child.closed": family.detail,
+    "run.reopened": _reopened,
+}

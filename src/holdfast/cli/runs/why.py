@@ -207,7 +207,8 @@ def _waiting(case: Case) -> Told:
     sentences.append("Nothing else wakes it; no worker holds it meanwhile.")
     sentences += _unhandled(case.run)
     cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
-    return Told(sentences, [*_message_commands(case.run), cancel])
+    below = [(f"holdfast runs why {id}", "what it waits for") for id in _named(case.run, "child ")]
+    return Told(sentences, [*_message_commands(case.run), *below[:3], cancel])
 
 
 def _paused(case: Case) -> Told:
@@ -296,8 +297,8 @@ def _named(run: Run, kind: str) -> list[str]:
 
 
 def _awaited(run: Run) -> str:
-    """Name the signals and updates it waits for."""
-    kinds = {kind: " or ".join(_named(run, kind)) for kind in ("signal ", "update ")}
+    """Name the signals, updates and children it waits for."""
+    kinds = {kind: " or ".join(_named(run, kind)) for kind in ("signal ", "update ", "child ")}
     return " or ".join(f"{kind}{names}" for kind, names in kinds.items() if names)
 
 

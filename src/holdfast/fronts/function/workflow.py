@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.naming import check_function, check_name, local_names, name_of
-from holdfast.machine import current
+from holdfast.fronts.function.step import KEEP, Keep
+from holdfast.machine import children, current
+from holdfast.model.asks import ChildOptions
+from holdfast.model.checks import checked_id
 from holdfast.model.durations import Duration, microseconds
+from holdfast.model.family import POLICIES, ParentClose
 from holdfast.model.queues import (
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
@@ -59,20 +64,67 @@ class Workflow(Generic[P, R]):
         self.function = function
         self._names = local_names(function)
 
-    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the bare function, for unit tests: its steps are plain calls too."""
-        if current() is not None:
-            raise BadDefinition(
-                what=f"Workflow {self.name!r} was called in the body of a workflow",
-                hint=(
-                    "Child runs come with a later release. To run it as a part of this body, "
-                    f"write `await {self.function.__name__}.plain(...)`."
-                ),
-            )
-        return await self.function(*args, **kwargs)
+    if TYPE_CHECKING:
+        # Declared as `async def`, as with steps.
+        async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+
+        def __call__(self, *args, **kwargs):
+            """Return a coroutine that gives the result.
+
+            In a body it is that of a child run, whose key is taken here. Elsewhere, as in a unit
+            test, the bare function is called, and its steps are plain calls too.
+            """
+            return _called(self, args, kwargs, self._as_child)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"
+
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        on_parent_close: ParentClose = "terminate",
+        timeout: Duration | Keep | None = KEEP,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> ChildCall[P, R]:
+        """Return this workflow with settings for one call in a body: `ship.options(id=...)(order)`.
+
+        What is not given stays as the definition has it; `timeout=None` takes the limit away.
+        """
+        options = self.child_options(
+            id=id, on_parent_close=on_parent_close, timeout=timeout, queue=queue, priority=priority
+        )
+        return ChildCall(self, options)
+
+    def child_options(
+        self,
+        *,
+        id: str | None = None,
+        on_parent_close: ParentClose = "terminate",
+        timeout: Duration | Keep | None = KEEP,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> ChildOptions:
+        """Return how a child of this workflow is started. Raises on what is no setting."""
+        if on_parent_close not in POLICIES:
+            listed = ", ".join(repr(each) for each in POLICIES)
+            raise BadDefinition(
+                what=f"on_parent_close={on_parent_close!r:.60} is no policy",
+                hint=f"Give one of {listed}.",
+            )
+        return ChildOptions(
+            id=None if id is None else checked_id(id, field="child id"),
+            policy=on_parent_close,
+            timeout=self.timeout if isinstance(timeout, Keep) else _limit(timeout),
+            queue=self.queue if queue is None else checked_queue(queue),
+            priority=self.priority if priority is None else checked_priority(priority, self.name),
+        )
+
+    @functools.cached_property
+    def _as_child(self) -> ChildOptions:
+        return self.child_options()
 
     @functools.cached_property
     def signature(self) -> Signature:
@@ -98,12 +150,62 @@ class Workflow(Generic[P, R]):
         return Bound(self, self.signature.encode(args, kwargs))
 
 
+class ChildCall(Generic[P, R]):
+    """A workflow with settings for one call in a body. Made by `Workflow.options`."""
+
+    __slots__ = ("settings", "workflow")
+
+    def __init__(self, workflow: Workflow[P, R], settings: ChildOptions) -> None:
+        self.workflow, self.settings = workflow, settings
+
+    if TYPE_CHECKING:
+
+        async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+
+        def __call__(self, *args, **kwargs):
+            """Return a coroutine that gives the result, as a call of the workflow does."""
+            return _called(self.workflow, args, kwargs, self.settings)
+
+    def __repr__(self) -> str:
+        return f"<child call of {self.workflow.name}>"
+
+
+def _called(
+    workflow: Workflow[..., R], args: tuple[Any, ...], kwargs: dict[str, Any], options: ChildOptions
+) -> Coroutine[Any, Any, R]:
+    machine = current()
+    if machine is None:
+        return workflow.function(*args, **kwargs)
+    if machine.loop.dead:
+        machine.loop.refuse()
+    return children.call(machine, workflow, workflow.signature.encode(args, kwargs), options)
+
+
+def _limit(timeout: Duration | None) -> int | None:
+    return None if timeout is None else microseconds(timeout, field="timeout")
+
+
 @dataclass(frozen=True, slots=True)
 class Bound(Generic[R_co]):
     """A workflow with its input: what a client starts."""
 
     workflow: Workflow[..., R_co]
     input: bytes = field(repr=False)
+
+
+def not_bound(given: object, call: str) -> BadDefinition:
+    """Return the error of a start with something else than a workflow and its input."""
+    told = f"{given!r:.60}"
+    if iscoroutine(given):  # `order("lamp")`, where `order.bind("lamp")` was meant
+        called = given.cr_frame.f_locals.get("self") if given.cr_frame else None
+        given.close()
+        given, told = called, f"a call of {called!r:.60}" if called else told
+    name = getattr(given, "__name__", "order")
+    return BadDefinition(
+        what=f"{call.rpartition('.')[2]} was given {told}, not a workflow with its input",
+        hint=f"Write {call}({name}.bind(...)).",
+    )
 
 
 class WorkflowDecorator(Protocol):

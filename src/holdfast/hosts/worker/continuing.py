@@ -26,7 +26,10 @@ def record(
     for key in machine.handlers.running if machine.handlers is not None else ():
         updates.add_note(draft, Event("update.failed", at, key, encode_failure(CUT_SHORT)))
     draft.run = draft.run._replace(generation=draft.run.generation + 1)  # of all that is added now
-    start = draft.add(Event("run.continued", at, payload=ended.payload, digest=shape))
+    descent = draft.family.descent if draft.family is not None else ""
+    start = draft.add(Event("run.continued", at, descent, ended.payload, digest=shape))
+    if draft.family is not None and draft.family.has_children:
+        draft.sends.append(draft.family.departure(draft.run, start))
     unread = machine.mailbox.unread()
     # What a retry had left to supersede is of the generation that ends here.
     draft.supersedes = (*draft.supersedes, *(letter.seq for _, letter in unread))

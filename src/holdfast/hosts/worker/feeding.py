@@ -7,12 +7,13 @@ deadline. What the body says on an event is recorded right after it.
 from __future__ import annotations
 
 from holdfast.errors import BodyStuck
-from holdfast.hosts.worker import attempts, overdue, telling
+from holdfast.hosts.worker import attempts, family, overdue, telling
 from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import StepAsk, Turn
+from holdfast.model.events import Event
 from holdfast.model.run import Message
 
 
@@ -36,6 +37,8 @@ class Feeding(Conversing):
             self._admit(draft)
         if self._shown:
             self._record_shown(draft)
+        if self.machine.children is not None:
+            family.start_children(self, draft)
         return self._take_turn()
 
     def _feed_mail(self, draft: Draft, mail: tuple[Message, ...]) -> None:
@@ -67,7 +70,8 @@ class Feeding(Conversing):
     def _feed_message(self, draft: Draft, message: Message) -> None:
         event = draft.add_message(message)
         if event is None:
-            self._offer(draft, message)
+            if message.kind == "update":
+                self._offer(draft, message)
             return
         if message.kind == "pause":
             # What is cancelled goes on to its end.
@@ -75,6 +79,10 @@ class Feeding(Conversing):
         elif message.kind == "cancel":
             self.cancelled_at = self.cancelled_at or event.at
             self.paused, self._deadline = False, None
+        self.feed(draft, event)
+
+    def feed(self, draft: Draft, event: Event) -> None:
+        """Feed an event of this turn, and record what the body says on it."""
         self.machine.feed(event)
         if self.machine.notes:
             self._note(draft)

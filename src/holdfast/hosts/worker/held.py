@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast.hosts.worker import length, replay, updates
 from holdfast.hosts.worker.attempts import Retrying
+from holdfast.hosts.worker.family import Family
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -37,8 +38,8 @@ class Held:
         "_look",
         "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
         "_retries", "_shown", "_superseded", "_visitors", "_waiting", "_wake", "_worker",
-        "cancelled_at", "draining", "inbox_seq", "keyed_as", "last_at", "machine", "notebook",
-        "paused", "run", "running", "seq", "state",
+        "cancelled_at", "draining", "family", "inbox_seq", "keyed_as", "last_at", "machine",
+        "notebook", "paused", "run", "running", "seq", "state",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -76,6 +77,7 @@ class Held:
         self._shown: tuple[StepRun, ...] = ()
         self._superseded: tuple[tuple[int, ...], int] = ((), 0)
         self.notebook: Notebook | None = None
+        self.family: Family | None = None
 
     # --- what others tell it
 
@@ -177,7 +179,7 @@ class Held:
 
     def _reason(self) -> str:
         machine = self.machine
-        told = replay.reason(machine.awaited_signals(), self._retries)
+        told = replay.reason(machine.awaited_signals(), self._retries, machine.awaited_children())
         if machine.handlers is None and not self._waiting:
             return told
         return updates.reason(told, machine.awaited_updates(), self._waiting)

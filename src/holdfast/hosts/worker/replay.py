@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.hosts.worker.attempts import Retrying
@@ -83,9 +83,12 @@ def _retrying(event: Event) -> Retrying:
     return Retrying(fields["attempt"], fields["retry_at"], error)
 
 
-def reason(signals: tuple[str, ...], retries: Mapping[str, Retrying]) -> str:
+def reason(
+    signals: tuple[str, ...], retries: Mapping[str, Retrying], children: Iterable[str] = ()
+) -> str:
     """Say what a parked run waits for, as `why` shows it."""
     parts = [f"signal {name}" for name in signals]
+    parts += [f"child {id}" for id in children]
     parts += [
         f"attempt {retrying.attempts + 1} of {key} after {retrying.error}"
         for key, retrying in retries.items()

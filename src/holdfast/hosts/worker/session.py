@@ -15,7 +15,7 @@ import logging
 from functools import partial
 
 from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, continuing, length, overdue, replay, telling
+from holdfast.hosts.worker import attempts, continuing, family, length, overdue, replay, telling
 from holdfast.hosts.worker.feeding import Feeding
 from holdfast.hosts.worker.held import State
 from holdfast.hosts.worker.notebook import Notebook
@@ -83,7 +83,7 @@ class Session(Feeding):
 
     def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
-        draft = Draft(self.run, self.seq, self._stamp())
+        draft = Draft(self.run, self.seq, self._stamp(), self.family)
         draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, []
         mail, self._mail = self._mail, ()
@@ -207,6 +207,9 @@ class Session(Feeding):
             # The store's clock went back, or we were ahead of it: not again at once.
             self._throw_away(results)
             self._send(partial(self._worker.be_patient, 0))
+        elif answer == "taken":
+            family.refuse(self, outcome.taken)
+            self._throw_away(results)
         elif answer != "applied":
             self._refused(answer, results)
         else:
@@ -330,13 +333,13 @@ class Session(Feeding):
     def _set_aside(self, error: HoldfastError) -> None:
         """Block the run with the reason."""
         mail, self._mail = self._mail, ()
-        draft = Draft(self.run, self.seq, self._stamp())
+        draft = Draft(self.run, self.seq, self._stamp(), self.family)
         self._block(draft, error, mail)
         self._commit(draft, Turn(), [])
 
     async def give_up(self, error: HoldfastError) -> None:
         """Block the run after its session has failed, if that is still possible."""
-        draft = Draft(self.run, self.seq, self._stamp())
+        draft = Draft(self.run, self.seq, self._stamp(), self.family)
         self._block(draft, error, self._mail)
         command = draft.command(self._worker.id, self.inbox_seq)
         try:
@@ -357,6 +360,7 @@ class Session(Feeding):
         if machine.lines:
             self.notes().begin(take_lines(machine), events[0].at)
         folded = replay.fold(events, self.run.generation)
+        self.family = family.family_of(events, self.run, machine, self.family)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
         noticed_at = length.noticed_at(self._worker.settings.history)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import HoldfastError
 from holdfast.hosts.worker import updates
+from holdfast.hosts.worker.family import Family
 from holdfast.model.asks import Ended, StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event, EventKind, Failure
@@ -11,7 +12,7 @@ from holdfast.model.failures import encode_failure, failure_of, in_a_line
 from holdfast.model.makers import maker
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
-from holdfast.model.writes import Replied
+from holdfast.model.writes import Replied, Send
 
 CLOSES: dict[str, EventKind] = {
     "completed": "run.completed",
@@ -29,11 +30,14 @@ class Draft:
 
     __slots__ = (
         "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
-        "at", "continues", "events", "replies", "run", "status", "superseded_by", "supersedes",
+        "at", "continues", "events", "family", "replies", "run", "sends", "status",
+        "superseded_by", "supersedes",
     )  # fmt: skip
 
-    def __init__(self, run: Run, seq: int, at: int) -> None:
+    def __init__(self, run: Run, seq: int, at: int, family: Family | None = None) -> None:
         self.run, self._seq = run, seq
+        self.family = family
+        self.sends: list[Send] = []
         self.at = at
         self.events: list[Event] = []
         self.replies: tuple[Replied, ...] = ()
@@ -53,7 +57,7 @@ class Draft:
         """Tell whether there is anything to commit."""
         if self.events or self.status != "running" or self.supersedes:
             return True
-        return self._inbox_read is not None or self.replies != ()
+        return bool(self._inbox_read is not None or self.replies or self.sends)
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
@@ -82,12 +86,18 @@ class Draft:
         return self.add(Event("step.started", self.at, ask.key, payload, ask.asked_seq, ask.digest))
 
     def add_message(self, message: Message) -> Event | None:
-        """Move a message from the inbox into the history; an update only counts as read."""
+        """Move a message from the inbox into the history; an update only counts as read.
+
+        The end of a child that the history does not know, or knows already, leaves no event.
+        """
         self._messages = (*self._messages, message.n)
         if message.n > self.run.inbox_read:  # an undecided update may have been read long ago
             self._inbox_read = max(self._inbox_read or 0, message.n)
         if message.kind == "update":
             return None
+        if message.kind == "child":
+            closed = self.family.closed_by(message, self.at) if self.family is not None else None
+            return None if closed is None else self.add(closed)
         if message.kind == "cancel":
             return self.add(Event("cancel.requested", self.at, message.id, message.payload))
         if message.kind == "pause":
@@ -114,7 +124,9 @@ class Draft:
             payload = encode_failure(ended.failure)
             self._reason = in_a_line(ended.failure.type, ended.failure.message)
         self.status = ended.status
-        self.add(Event(CLOSES[ended.status], self.at, payload=payload))
+        closing = self.add(Event(CLOSES[ended.status], self.at, payload=payload))
+        if self.family is not None:
+            self.sends.append(self.family.departure(self.run, closing))
 
     def block(
         self,
@@ -158,6 +170,7 @@ class Draft:
         """
         if error.blames_history:
             self.events.clear()
+            self.sends.clear()
             self._messages, self._due, self.replies = (), 0, ()
             notes = ()
         for note in notes:
@@ -192,5 +205,5 @@ class Draft:
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
             self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox, None, self.continues, self.replies,
+            known_inbox, None, self.continues, self.replies, tuple(self.sends),
         ))  # fmt: skip

@@ -177,6 +177,7 @@ class MemoryStore:
                 for key, lines in tables.logs.items()
                 if lines
             },
+            children=dict(tables.children),
             definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
         )
 

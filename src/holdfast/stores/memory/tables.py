@@ -9,6 +9,7 @@ from holdfast.errors import StoreError
 from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
+from holdfast.model.family import Link
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
 from holdfast.model.writes import Define
@@ -28,6 +29,7 @@ class Tables:
         self.progress: dict[RunKey, dict[str, Progress]] = {}
         self.logs: dict[RunKey, dict[int, LogLine]] = {}
         self.definitions: dict[Define, Definition] = {}
+        self.children: dict[RunKey, Link] = {}
         self.pruned: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
 
@@ -57,7 +59,7 @@ class Tables:
         """Delete a run and everything of it."""
         run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
         labels = self.labels.pop(key, None)
-        lines = self.logs.pop(key, {})
+        lines, link = self.logs.pop(key, {}), self.children.pop(key, None)
         self.drop_progress(key)
 
         def restore() -> None:
@@ -65,6 +67,8 @@ class Tables:
             self.logs[key] = lines
             if labels is not None:
                 self.labels[key] = labels
+            if link is not None:
+                self.children[key] = link
 
         self._undo.append(restore)
 
@@ -136,6 +140,15 @@ class Tables:
             self._undo.append(lambda: self.definitions.pop(key))
         else:
             self._undo.append(lambda: self.definitions.__setitem__(key, before))
+
+    def put_link(self, key: RunKey, link: Link) -> None:
+        """Keep what ties a run to its parent, or replace it."""
+        before = self.children.get(key)
+        self.children[key] = link
+        if before is None:
+            self._undo.append(lambda: self.children.pop(key))
+        else:
+            self._undo.append(lambda: self.children.__setitem__(key, before))
 
     def put_worker(self, worker: str, lease_until: int) -> None:
         """Begin or extend a lease; a renewal that comes late never shortens it."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from holdfast.model.annotations import Annotations
 from holdfast.model.definitions import Definition
+from holdfast.model.events import Event
+from holdfast.model.family import Kin, Link
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Run
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.writes import (
@@ -14,6 +16,7 @@ from holdfast.model.writes import (
     Annotate,
     Create,
     Define,
+    Depart,
     Import,
     Move,
     Outcome,
@@ -25,6 +28,7 @@ from holdfast.model.writes import (
     Rewind,
     Write,
 )
+from holdfast.stores import kinship
 from holdfast.stores.memory.tables import RunKey, Tables
 
 
@@ -80,6 +84,9 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     run = tables.runs.get(key)
     if run is None or not _may_advance(run, write, now):
         return Outcome(False, run)
+    family = Kindred(tables, now) if write.sends else None
+    if family and (taken := kinship.taken(family, write.sends)):
+        return Outcome(False, run, taken=taken)
     is_held = write.status == "running"
     changed = run._replace(
         status=write.status,
@@ -104,7 +111,8 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     for told in write.replies:
         message = tables.inbox[key][told.message]
         tables.put_message(key, message._replace(state=told.state, reply=told.payload))
-    return Outcome(True, None, changed.inbox_seq, changed.cancel)
+    heard = kinship.carry_out(family, write.sends) if family else ()
+    return Outcome(True, None, changed.inbox_seq, changed.cancel, heard=heard)
 
 
 def _may_advance(run: Run, write: Advance, now: int) -> bool:
@@ -116,6 +124,43 @@ def _may_advance(run: Run, write: Advance, now: int) -> bool:
         and (write.inbox_seq is None or run.inbox_seq == write.inbox_seq)
         and now >= write.not_before
     )
+
+
+class Kindred:
+    """The tables as `kinship` asks them."""
+
+    def __init__(self, tables: Tables, now: int) -> None:
+        self._tables, self._now = tables, now
+
+    def run(self, ns: str, id: str) -> Run | None:
+        """Return a run's row."""
+        return self._tables.runs.get((ns, id))
+
+    def link(self, ns: str, run: str) -> Link | None:
+        """Return what ties a run to its parent."""
+        return self._tables.children.get((ns, run))
+
+    def children(self, ns: str, parent: str) -> list[Kin]:
+        """Return the open children of a run."""
+        links = sorted(self._tables.children.items())
+        of_parent = [
+            Kin(run, link) for (at, run), link in links if (at, link.parent) == (ns, parent)
+        ]
+        runs = self._tables.runs
+        return [kin for kin in of_parent if runs[ns, kin.run].status not in CLOSED]
+
+    def tie(self, ns: str, run: str, link: Link) -> None:
+        """Keep a link."""
+        self._tables.put_link((ns, run), link)
+
+    def closing(self, ns: str, run: str) -> Event:
+        """Return the event that closed a run: the last that counts."""
+        events = self._tables.events[ns, run]
+        return next(event for event in reversed(events) if event.superseded_by is None)
+
+    def apply(self, write: Write) -> Outcome:
+        """Carry out one write."""
+        return apply(self._tables, write, self._now)
 
 
 def _put(tables: Tables, write: Put, now: int) -> Outcome:
@@ -172,9 +217,13 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
         tables.supersede(key, seq, changed.seq)
     if write.rewind is not None:
         changed = _rewind(tables, changed, write.rewind)
+    heard = [*kinship.carry_out(Kindred(tables, now), write.sends)]
     if write.status in CLOSED or write.rewind is not None:
         tables.drop_progress(key)
-    return Outcome(True, changed)
+    if write.status in CLOSED:
+        departs = Depart(write.ns, write.run, changed.generation, event)
+        heard += kinship.depart(Kindred(tables, now), departs)
+    return Outcome(True, changed, heard=tuple(heard))
 
 
 def _rewind(tables: Tables, run: Run, rewind: Rewind) -> Run:

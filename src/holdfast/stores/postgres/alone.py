@@ -12,15 +12,18 @@ from holdfast.model.writes import (
     Advance,
     Create,
     Define,
+    Depart,
     Import,
     Move,
     Outcome,
     Prune,
+    Put,
     Reap,
     Retire,
     Rewind,
     Write,
 )
+from holdfast.stores.postgres import kindred
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
@@ -38,6 +41,9 @@ async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
     special = _SPECIAL.get(type(write))
     if special is not None:
         return await special(ask, write, now)
+    if type(write) is Advance and write.sends:
+        [outcome] = await kindred.write_turns(ask, [write], now, write_alone)
+        return outcome
     if isinstance(write, Advance) and write.continues:
         return await _continue(ask, write, now)
     if type(write) is Create and write.message is not None:
@@ -105,7 +111,12 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     ns, run, event = write.ns, write.run, write.event
     rewind = write.rewind or NO_REWIND
     # The next statements begin under the lock: they see all that the last holder wrote.
-    await ask(SQL.lock_run, ns=ns, run=run)
+    if write.status in CLOSED or write.sends:
+        reached = [send.run for send in write.sends if isinstance(send, Put)]
+        closes = [run] if write.status in CLOSED else []
+        await kindred.lock(ask, ns, [run, *reached], closes=closes)
+    else:
+        await ask(SQL.lock_run, ns=ns, run=run)
     rows = await ask(
         SQL.move_run, ns=ns, run=run, status=write.status, reason=kept(write.reason),
         reopens=write.reopens, wake_at=write.wake_at, at=event.at,
@@ -130,9 +141,13 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
         ids, read = list(rewind.messages), changed.inbox_read + len(rewind.messages)
         await ask(SQL.return_messages, ns=ns, run=run, read=read, ids=ids)
         await ask(SQL.number_messages, ns=ns, run=run)
+    heard = await kindred.carry_out(ask, ns, write.sends, now, write_alone)
     if write.status in CLOSED or write.rewind is not None:
         await ask(SQL.delete_progress, ns=ns, run=run)
-    return Outcome(True, changed)
+    if write.status in CLOSED:
+        departs = Depart(ns, run, changed.generation, numbered)
+        heard += await kindred.depart(ask, [departs], now, write_alone)
+    return Outcome(True, changed, heard=tuple(heard))
 
 
 async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:

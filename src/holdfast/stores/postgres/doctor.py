@@ -9,6 +9,7 @@ from holdfast.model.annotations import Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
+from holdfast.model.family import Link
 from holdfast.model.run import Message, Run
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.reader import labelled, log_line
@@ -32,6 +33,7 @@ async def dump(ask: Ask, now: int) -> Dump:
         progress=_by_run(await ask(SQL.dump_progress), Progress._make),
         logs=_by_run(await ask(SQL.dump_lines), log_line),
         definitions=tuple(map(Definition._make, await ask(SQL.dump_definitions))),
+        children={(ns, run): Link(*link) for ns, run, *link in await ask(SQL.dump_children)},
     )  # fmt: skip
 
 

@@ -234,7 +234,9 @@ def _key_of(write: Write) -> tuple[str, str] | None:
     match write:
         case Advance(continues=True):
             return None
-        case Advance() | Put() | Annotate():
+        case Advance():
+            return None if write.sends else (write.ns, write.run)
+        case Put() | Annotate():
             return write.ns, write.run
         case Create():
             return None if write.message is not None else (write.ns, write.id)

@@ -23,6 +23,7 @@ from holdfast.stores.notices import notices_of
 from holdfast.stores.postgres.alone import write_alone
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import BadWrite, Conflict, of_a_write, unknown
+from holdfast.stores.postgres.kindred import reaching, write_turns
 from holdfast.stores.postgres.lone import lone_of
 from holdfast.stores.postgres.rounds import MANY, Round
 from holdfast.stores.postgres.statements import queries
@@ -114,7 +115,24 @@ class Writer:
         waiting, jobs, round_ = self._waiting, list[Job](), Round()
         while waiting and len(jobs) < most and round_.takes(waiting[0].batch):
             jobs.append(waiting.popleft())
-        return Group(jobs, round_) if jobs else Group([waiting.popleft()])
+        return Group(jobs, round_) if jobs else Group(self._with_likes(waiting.popleft()))
+
+    def _with_likes(self, first: Job) -> list[Job]:
+        """Take all that waits and reaches other runs, if the first one does."""
+        jobs, found = [first], reaching(first.batch)
+        if found is None:
+            return jobs
+        keys, left = {(found.ns, found.run)}, deque[Job]()
+        while self._waiting and len(jobs) < MANY:
+            job = self._waiting.popleft()
+            turn = reaching(job.batch)
+            if turn is None or turn.ns != found.ns or (turn.ns, turn.run) in keys:
+                left.append(job)
+            else:
+                keys.add((turn.ns, turn.run))
+                jobs.append(job)
+        self._waiting.extendleft(reversed(left))
+        return jobs
 
     async def _write(self, group: Group) -> None:
         """Carry the group out, or one by one if that fails; everybody hears of their own."""
@@ -188,7 +206,11 @@ class Writer:
         return outcomes
 
     async def _attempt(self, group: Group) -> list[Outcome]:
-        round_, now = group.round(), self._clock()
+        now, turns = self._clock(), [reaching(job.batch) for job in group.jobs]
+        if turns[0] is not None:
+            async with self._line.transaction() as ask:
+                return await write_turns(ask, [turn for turn in turns if turn], now, write_alone)
+        round_ = group.round()
         if round_ is None:
             async with self._line.transaction() as ask:
                 return await write_alone(ask, group.jobs[0].batch, now)

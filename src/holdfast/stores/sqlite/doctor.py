@@ -11,6 +11,7 @@ from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
+from holdfast.model.family import Link
 from holdfast.model.labels import labels_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
@@ -41,6 +42,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         for ns, run, *row in connection.execute(SQL.dump_lines):
             lines.setdefault((ns, run), []).append(LogLine._make(row))
         defined = tuple(map(Definition._make, connection.execute(SQL.dump_definitions)))
+        links = connection.execute(SQL.dump_children).fetchall()
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -48,6 +50,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         now, runs, _frozen(events), _frozen(inbox), workers,
         labels={key: labels_of(rows) for key, rows in tags.items()},
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined,
+        children={(ns, run): Link(*link) for ns, run, *link in links},
     )  # fmt: skip
 
 

@@ -58,5 +58,5 @@ def _wrote(connection: Connection, job: Job, turn: Advance) -> bool:
 
 
 def _applied(job: Job, turn: Advance) -> None:
-    job.outcome = [_new_outcome((True, None, turn.known_inbox, 0, 0))]
+    job.outcome = [_new_outcome((True, None, turn.known_inbox, 0, 0, "", ()))]
     job.notices = [turn_notice(turn)]

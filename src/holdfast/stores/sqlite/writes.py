@@ -17,6 +17,7 @@ from holdfast.model.writes import (
     Claim,
     Create,
     Define,
+    Depart,
     Import,
     Move,
     Outcome,
@@ -28,7 +29,9 @@ from holdfast.model.writes import (
     Rewind,
     Write,
 )
+from holdfast.stores import kinship
 from holdfast.stores.sqlite import said
+from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
 
@@ -38,7 +41,7 @@ ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
-    SQL.delete_lines, SQL.delete_run,
+    SQL.delete_lines, SQL.delete_link, SQL.delete_run,
 )  # fmt: skip
 
 
@@ -123,6 +126,9 @@ def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     ns, run = write.ns, write.run
+    family = Kindred(connection, now, apply) if write.sends else None
+    if family and (taken := kinship.taken(family, write.sends)):
+        return Outcome(False, read_run(connection, ns, run), taken=taken)
     changed = _settle(connection, write, now) if settles(write) else _go_on(connection, write)
     if not changed:
         return Outcome(False, read_run(connection, ns, run))
@@ -138,7 +144,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
         rows = [(told.state, told.payload, ns, run, told.message) for told in write.replies]
         connection.executemany(SQL.reply_to_message, rows)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
-    return Outcome(True, None, inbox_seq, cancel)
+    heard = kinship.carry_out(family, write.sends) if family else ()
+    return Outcome(True, None, inbox_seq, cancel, heard=heard)
 
 
 def _add_bases(connection: Connection, ns: str, run: str, events: Sequence[Event]) -> None:
@@ -167,6 +174,7 @@ def settles(write: Advance) -> bool:
         or write.annotations is not None
         or write.continues
         or write.replies != ()
+        or write.sends != ()
         or not write.progresses
     )
 
@@ -267,9 +275,13 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
         _supersede(connection, ns, run, write.supersedes, changed.seq)
     if rewind.messages:
         _return(connection, changed, rewind.messages)
+    family = Kindred(connection, now, apply)
+    heard = [*kinship.carry_out(family, write.sends)]
     if write.status in CLOSED or write.rewind is not None:
         connection.execute(SQL.delete_progress, (ns, run))
-    return Outcome(True, changed)
+    if write.status in CLOSED:
+        heard += kinship.depart(family, Depart(ns, run, changed.generation, numbered))
+    return Outcome(True, changed, heard=tuple(heard))
 
 
 def _return(connection: Connection, run: Run, ids: tuple[str, ...]) -> None:

@@ -12,8 +12,8 @@ from holdfast.testing.invariants import check
 TOPICS = (
     "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
-    "retries", "reruns", "continuations", "retention", "annotations", "isolation", "notices",
-    "durability", "sharing",
+    "retries", "reruns", "continuations", "retention", "annotations", "children", "isolation",
+    "notices", "durability", "sharing",
 )  # fmt: skip
 
 

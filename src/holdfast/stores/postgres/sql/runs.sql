@@ -323,5 +323,6 @@ WITH old AS MATERIALIZED (
 , g AS (DELETE FROM holdfast.run_tags t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , r AS (DELETE FROM holdfast.runs t USING old o WHERE t.ns = o.ns AND t.id = o.id)
 SELECT count(*) FROM old
