@@ -92,7 +92,7 @@ class Feeding(Conversing):
         if key not in self.machine.asks or self.machine.ended is not None:
             return
         if result.error is None:
-            self._retries.pop(key, None)
+            self._forget_attempts(key)
             self.machine.feed(
                 draft.add_answer(result.ask, result.payload, result.took), result.value
             )
@@ -101,8 +101,9 @@ class Feeding(Conversing):
             return
         decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
         if decided.retrying is None:
-            self._retries.pop(key, None)
+            self._forget_attempts(key)
         else:
+            self._retries = self._retries or {}
             self._retries[key] = decided.retrying
         self.machine.feed(draft.add(decided.event))
         if self.machine.notes:

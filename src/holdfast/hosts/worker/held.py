@@ -29,6 +29,10 @@ State = Literal["held", "parked", "closed", "lost"]
 Flight = tuple[Draft, Turn, list[Result], CommitTurn]
 """A commit on its way: what it makes last, and the results to feed again if it does not."""
 
+NO_RETRIES: dict[str, Retrying] = {}
+NO_RESULTS: list[Result] = []
+"""Shared by all who have none, because most runs wait; never changed."""
+
 
 class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
@@ -57,8 +61,8 @@ class Held:
         self.draining = False
         self._deadline = run.deadline
         self._overdue: str | None = None
-        self._retries: dict[str, Retrying] = {}
-        self._results: list[Result] = []
+        self._retries = NO_RETRIES
+        self._results = NO_RESULTS
         self._mail: tuple[Message, ...] = ()
         self._mail_came = False
         self._waiting: tuple[Message, ...] = ()
@@ -135,6 +139,10 @@ class Held:
         """Stop waiting for running steps; they count as not attempted."""
         self._stop_steps()
         self.poke()
+
+    def _forget_attempts(self, key: str) -> None:
+        if self._retries:
+            self._retries.pop(key, None)
 
     def _stop_steps(self) -> None:
         for step in self.running.values():

@@ -7,10 +7,12 @@ paid for at every restart.
 from __future__ import annotations
 
 import logging
+from functools import cache
 
 log = logging.getLogger("holdfast.worker")
 
 
+@cache  # one number for all runs
 def noticed_at(limit: int) -> int:
     """Return the length from which on a history is named in the log."""
     return limit // 5

@@ -17,7 +17,7 @@ from functools import partial
 from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
 from holdfast.hosts.worker import attempts, continuing, family, length, overdue, replay, telling
 from holdfast.hosts.worker.feeding import Feeding
-from holdfast.hosts.worker.held import State
+from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, State
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -72,6 +72,7 @@ class Session(Feeding):
         If it is all there is to do, that turn is made here and now: it need not be waited for.
         """
         self.running.pop(result.ask.key, None)
+        self._results = self._results or []
         self._results.append(result)
         if self.running or self._look or self._flight or self._wake is None:
             self.poke()
@@ -85,7 +86,7 @@ class Session(Feeding):
         """Feed what is ready, commit it, and start what the body asks for now."""
         draft = Draft(self.run, self.seq, self._stamp(), self.family)
         draft.supersedes, draft.superseded_by = self._superseded
-        results, self._results = self._results, []
+        results, self._results = self._results, NO_RESULTS
         mail, self._mail = self._mail, ()
         if self.machine.notes:
             self._note(draft)
@@ -241,7 +242,7 @@ class Session(Feeding):
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
         for key in turn.dropped:
-            self._retries.pop(key, None)
+            self._forget_attempts(key)
             if (dropped := self.running.pop(key, None)) is not None:
                 dropped.stop()
         if draft.continues:
@@ -257,7 +258,7 @@ class Session(Feeding):
         """Forget what the former body asked for: its keys mean something else from now on."""
         self.run = self.run._replace(generation=generation)
         self._stop_steps()
-        self._results, self._retries, self._shown = [], {}, ()
+        self._results, self._retries, self._shown = NO_RESULTS, NO_RETRIES, ()
 
     def _end_as(self, state: State) -> None:
         self.state = state
@@ -299,7 +300,8 @@ class Session(Feeding):
         if born is None:
             self._mail, self._mail_came, self._waiting = loaded.mail, False, ()
         try:
-            self._replay(tuple(since_start(loaded.events)))
+            is_first = loaded.run.generation == 1
+            self._replay(loaded.events if is_first else tuple(since_start(loaded.events)))
         except HoldfastError as error:
             self._set_aside(error)
             return False
@@ -363,20 +365,22 @@ class Session(Feeding):
         self.family = family.family_of(events, self.run, machine, self.family)
         self._superseded = (left_out, folded.reopened_seq)
         self.last_at = folded.last_at
-        noticed_at = length.noticed_at(self._worker.settings.history)
-        self._long_at = max(self._long_at, machine.base - 1 + noticed_at)
+        if machine.base > 1:
+            noticed_at = length.noticed_at(self._worker.settings.history)
+            self._long_at = max(self._long_at, machine.base - 1 + noticed_at)
         self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
         self._overdue = folded.overdue
         self._deadline = self.run.deadline if folded.cancelled_at is None else None
         self._reopened_at, self.keyed_as = folded.reopened_at, folded.keyed_as
-        self._retries = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
+        kept = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
+        self._retries = kept or NO_RETRIES
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
         self._results = [
             result
             for result in self._results
             if (known := self._retries.get(result.ask.key)) is None
             or result.number > known.attempts
-        ]
+        ] or NO_RESULTS
 
     # --- steps
 
