@@ -40,6 +40,27 @@ async def waits() -> str:
     return await hf.wait_for(go)
 
 
+add = hf.Update("add", int, int)
+total = hf.Query("total", int)
+
+
+@app.workflow
+async def sums() -> str:
+    numbers: list[int] = []
+
+    def put(n: int) -> int:
+        numbers.append(n)
+        return sum(numbers)
+
+    def check(n: int) -> None:
+        if n < 0:
+            raise ValueError("too small")
+
+    hf.handle(add, put, validate=check)
+    hf.handle(total, lambda: sum(numbers))
+    return await hf.wait_for(go)
+
+
 @app.workflow
 async def fails() -> None:
     raise ValueError("no luck")
@@ -194,8 +215,40 @@ def use_rerun(client: hf.SyncClient) -> None:
     assert run.describe().generation == 2
 
 
+def use_query(client: hf.SyncClient) -> None:
+    run = client.start(sums.bind())
+    assert run.query(total) == 0
+    with pytest.raises(hf.UnknownQuery):
+        run.query("nothing")
+
+
+def use_update(client: hf.SyncClient) -> None:
+    run = client.start(sums.bind())
+    assert run.update(add, 3, id="u1") == run.update(add, 3, id="u1") == 3
+    accepted = run.update(add, 4, id="u2", wait="accepted")
+    assert isinstance(accepted, hf.SyncUpdateHandle)
+    assert (accepted.id, accepted.run, accepted.result()) == ("u2", run.id, 7)
+    assert "u2" in repr(accepted)
+    with pytest.raises(hf.UpdateRejected, match="too small"):
+        run.update(add, -1)
+
+
+def use_signal_with_start(client: hf.SyncClient) -> None:
+    run = client.signal_with_start(waits.bind(), go.bind("now", id="s1"), id="w", tags=["vip"])
+    assert isinstance(run, hf.SyncRunHandle)
+    assert (run.result(), run.labels().tags) == ("now", ("vip",))
+
+
+def use_update_with_start(client: hf.SyncClient) -> None:
+    assert client.update_with_start(sums.bind(), add.bind(3), id="s") == 3
+    accepted = client.update_with_start(sums.bind(), add.bind(4), id="s", wait="accepted")
+    assert accepted.result() == 7
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
+    (hf.Client, "signal_with_start"): use_signal_with_start,
+    (hf.Client, "update_with_start"): use_update_with_start,
     (hf.Client, "get"): use_get,
     (hf.Client, "list"): use_list,
     (hf.Client, "prune"): use_prune,
@@ -208,6 +261,8 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.RunHandle, "logs"): use_logs,
     (hf.RunHandle, "events"): use_events,
     (hf.RunHandle, "signal"): use_signal,
+    (hf.RunHandle, "query"): use_query,
+    (hf.RunHandle, "update"): use_update,
     (hf.RunHandle, "cancel"): use_cancel,
     (hf.RunHandle, "terminate"): use_terminate,
     (hf.RunHandle, "pause"): use_pause,

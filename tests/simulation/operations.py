@@ -22,15 +22,16 @@ from holdfast.model.commands import (
     SignalRun,
     StartRun,
     TerminateRun,
+    UpdateRun,
 )
 from holdfast.model.dump import Dump
 from holdfast.model.events import CLASS_OF, Event, EventKind, Failure
 from holdfast.model.failures import encode_failure
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import PRIORITIES
-from holdfast.model.run import Message, Run
+from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Claim
+from holdfast.model.writes import Claim, Replied
 from holdfast.testing.clock import SECOND
 
 NAMESPACES = ("default", "other")
@@ -55,6 +56,7 @@ class Operations:
         self._draws: dict[str, tuple[Callable[[], Operation], int]] = {
             "start": (self._start, 8),
             "signal": (self._signal, 6),
+            "update": (self._update, 5),
             "cancel": (self._cancel, 3),
             "pause": (self._pause, 3),
             "terminate": (self._terminate, 2),
@@ -114,13 +116,24 @@ class Operations:
         timeout = self.chance.choice((None, None, 0, 5 * SECOND))
         start = StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
         queue, priority = self.chance.choice(QUEUES), self.chance.choice(PRIORITIES)
-        return start._replace(timeout=timeout, queue=queue, priority=priority)
+        start = start._replace(timeout=timeout, queue=queue, priority=priority)
+        if self.chance.random() < 0.8:
+            return start
+        kind = self.chance.choice(("signal", "update"))
+        first = Message(self._unique("m"), kind, "go", b"1", self.dump.now)
+        return start._replace(message=first)
 
     def _signal(self) -> Operation:
         ns, run = self._target()
         known = [message.id for message in self.dump.inbox.get((ns, run), ())]
         id = self.chance.choice((self._unique("s"), *known[-2:]))
         return SignalRun(ns, run, "go", b"\x00", id, self.dump.now)
+
+    def _update(self) -> Operation:
+        ns, run = self._target()
+        known = [message.id for message in self.dump.inbox.get((ns, run), ())]
+        id = self.chance.choice((self._unique("u"), *known[-2:]))
+        return UpdateRun(ns, run, "add", b"1", id, self.dump.now)
 
     def _cancel(self) -> Operation:
         return CancelRun(*self._target(), self._unique("c"), self.dump.now)
@@ -203,7 +216,8 @@ class Operations:
         run = self._run("running")
         if run is None:
             return self._start()
-        turn = self.chance.choice((self._step, self._park, self._read, self._fire, self._end))(run)
+        makers = (self._step, self._park, self._read, self._fire, self._end, self._decide)
+        turn = self.chance.choice(makers)(run)
         if self.chance.random() < 0.08:
             turn = self._continue(run)
         flaw = self.chance.random()
@@ -289,11 +303,31 @@ class Operations:
     def _read(self, run: Run) -> CommitTurn:
         inbox = self.dump.inbox[run.ns, run.id]
         mail = sorted((m for m in inbox if m.n > run.inbox_read), key=lambda message: message.n)
-        events = [_recorded(message) for message in mail]
+        events = [_recorded(message) for message in mail if message.kind != "update"]
         paused = any(message.kind == "pause" for message in mail)
         status = "paused" if paused else "running"
         wake_at = run.deadline if paused else None
         return self._turn(run, *events, status=status, inbox_read=run.inbox_seq, wake_at=wake_at)
+
+    def _decide(self, run: Run) -> CommitTurn:
+        """Decide on an update that was read, or end one that was accepted."""
+        inbox = self.dump.inbox[run.ns, run.id]
+        updates = [m for m in inbox if m.kind == "update" and m.n <= run.inbox_read]
+        told: MessageState = self.chance.choice(("completed", "failed"))
+        for message in updates:
+            key, asked = f"add/{message.id}", self.chance.randint(1, run.seq)
+            ended = Event(f"update.{told}", 0, key, b"{}", asked)  # type: ignore[arg-type]
+            if message.state == "accepted":
+                return self._turn(run, ended, replies=(Replied(message.id, told, b"{}"),))
+            if message.state == "" and self.chance.random() < 0.3:
+                return self._turn(run, replies=(Replied(message.id, "rejected", b"{}"),))
+            if message.state == "":
+                accepted = Event("update.accepted", 0, key, message.payload)
+                if self.chance.random() < 0.5:
+                    return self._turn(run, accepted, replies=(Replied(message.id, "accepted"),))
+                replies = (Replied(message.id, told, b"{}"),)
+                return self._turn(run, accepted, ended, replies=replies)
+        return self._step(run)
 
     def _fire(self, run: Run) -> CommitTurn:
         due = self.dump.now + self.chance.choice((-SECOND, 0, SECOND))

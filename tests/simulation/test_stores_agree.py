@@ -28,6 +28,7 @@ STEPS_AT_LEAST, STEPS_AT_MOST = 400, 6_000
 EXPECTED = {
     "start": {"row", "RunConflict"},
     "signal": {"True", "False", "RunClosed", "RunNotFound"},
+    "update": {"True", "False", "RunClosed", "RunNotFound"},
     "cancel": {"True", "False", "RunClosed", "RunNotFound"},
     "pause": {"True", "False", "RunClosed", "RunNotFound"},
     "terminate": {"row", "RunClosed", "RunNotFound"},

@@ -109,13 +109,18 @@ class Talker(Looker):
 
     async def update(self, run: str, update: Update[Any, Any], value: Any, id: str) -> Ending:
         """Have an update carried out once; return what became of it."""
-        return await self._updated(
+        return await self._ending_of(
             run, id, lambda: self._client.get(run).update(update, value, id=id)
         )
 
-    async def query(self, run: str, query: Query[None, T]) -> T:
+    async def updated(self, run: str, update: Update[Any, T], value: Any, id: str) -> T:
+        """Have an update carried out once; return its result, or raise what its caller hears."""
+        await self.update(run, update, value, id)
+        return await self._surely(lambda: self._client.get(run).update(update, value, id=id))
+
+    async def query(self, run: str, query: Query[Any, T], value: Any = None) -> T:
         """Ask the run."""
-        return await self._surely(lambda: self._client.get(run).query(query))
+        return await self._surely(lambda: self._client.get(run).query(query, value))
 
     async def signal_with_start(
         self, bound: Bound[Any], signal: Signal[Any], value: Any, run: str, id: str
@@ -131,13 +136,13 @@ class Talker(Looker):
     ) -> Ending:
         """Start a run with an update, or update it, once."""
         message = update.bind(value, id=id)
-        ending = await self._updated(
+        ending = await self._ending_of(
             run, id, lambda: self._client.update_with_start(bound, message, id=run)
         )
         self._started(bound, run)
         return ending
 
-    async def _updated(self, run: str, id: str, call: Callable[[], Awaitable[Any]]) -> Ending:
+    async def _ending_of(self, run: str, id: str, call: Callable[[], Awaitable[Any]]) -> Ending:
         try:
             ending = Ending("completed", await self._surely(call))
         except UpdateRejected as error:

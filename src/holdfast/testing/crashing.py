@@ -19,7 +19,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from holdfast.app import App
 from holdfast.errors import BadDefinition, CrashtestFailed
@@ -27,6 +27,7 @@ from holdfast.fronts.function.workflow import Bound
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.steps import StepRun, Steps
 from holdfast.machine.signals import Signal
+from holdfast.machine.talk import Query, Update
 from holdfast.model.settings import Settings
 from holdfast.testing.crash import Flavour
 from holdfast.testing.crash_caller import Caller
@@ -35,6 +36,8 @@ from holdfast.testing.crash_sweep import Kind, Point, Report, sweep
 from holdfast.testing.crash_world import Plant, Scenario, World, effect
 from holdfast.testing.virtual import LONGEST, YEAR
 
+A = TypeVar("A")
+R = TypeVar("R")
 T = TypeVar("T")
 
 Where = Literal["memory", "sqlite", "postgres"] | Callable[[], Home]
@@ -62,13 +65,33 @@ class Driven:
 
     def __init__(self, caller: Caller, id: str) -> None:
         self._caller, self.id = caller, id
-        self._signals = 0
+        self._signals = self._updates = 0
         self._at = 0.0
 
     async def signal(self, signal: Signal[T], value: T) -> None:
         """Send a signal."""
         self._signals += 1
         await self._caller.signal(self.id, signal, value, f"signal-{self._signals}")
+
+    @overload
+    async def update(self, update: Update[None, R]) -> R: ...
+    @overload
+    async def update(self, update: Update[A, R], value: A) -> R: ...
+    async def update(self, update: Update[Any, R], value: Any = None) -> R:
+        """Have an update carried out, and return its result.
+
+        Raises `UpdateRejected` or `UpdateFailed`, as for any caller.
+        """
+        self._updates += 1
+        return await self._caller.updated(self.id, update, value, f"update-{self._updates}")
+
+    @overload
+    async def query(self, query: Query[None, R]) -> R: ...
+    @overload
+    async def query(self, query: Query[A, R], value: A) -> R: ...
+    async def query(self, query: Query[Any, R], value: Any = None) -> R:
+        """Ask the run: what it has done by now depends on the moment."""
+        return await self._caller.query(self.id, query, value)
 
     async def cancel(self) -> None:
         """Ask the run to stop, if it is open."""

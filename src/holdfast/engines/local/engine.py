@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
 from holdfast.errors import IllegalMove, RunNotFound, StoreError
 from holdfast.kernel import dispatch, rerun
-from holdfast.machine.looking import Look, Seen
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import Command, RenewLease, RerunRun, RetryRun, StartRun
 from holdfast.model.events import Event
@@ -19,6 +18,9 @@ from holdfast.model.status import CLOSED
 from holdfast.model.travel import reopening
 from holdfast.model.writes import Filter, Page
 from holdfast.ports.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.machine.looking import Look, Seen
 
 RERUNS = 100
 """How often a rerun is decided anew because the run went on meanwhile."""
