@@ -53,6 +53,7 @@ ALL = (
         hint="Keys are status, workflow, tag, since, before, id, reason.",
     ),
     errors.InvalidCursor(value="bm9uc2Vuc2U"),
+    errors.InvalidToken(value="bm9uc2Vuc2U"),
     errors.InvalidTag(field="tags", value="vip", problem="is no list", hint='Write ["vip"].'),
     errors.SyncInLoop(call="open_sync"),
     errors.InvalidExport(where="events[3].kind", problem="it is no kind of event"),
@@ -73,6 +74,9 @@ ALL = (
         run="cart-7", status="completed", update="add", id="u-1", is_accepted=True
     ),
     errors.MessageConflict(run="cart-7", id="u-1", differs="value"),
+    errors.AnswerRefused(
+        run="order-42", key="ask#1", problem="ada gave one at 2026-11-16 10:00:00 UTC"
+    ),
     errors.RunFailed(run="order-42", type="ValueError", message="no such item"),
     errors.RunCancelled(run="order-42"),
     errors.RunTerminated(run="order-42"),

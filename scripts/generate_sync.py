@@ -16,6 +16,7 @@ SOURCES = (ROOT / "src/holdfast/talking.py", ROOT / "src/holdfast/client.py")
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
     "UpdateHandle": "SyncUpdateHandle",
+    "Settling": "SyncSettling",
     "Talking": "SyncTalking",
     "Client": "SyncClient",
     "Steered": "SyncSteered",
@@ -40,6 +41,12 @@ from holdfast.sync.portal import Portal
 '''
 
 INIT = {
+    "Settling": '''
+    """What a client does about what runs wait for from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: Settling) -> None:
+        self._portal, self._inside = portal, inside
+''',
     "Talking": '''
     """One run, as somebody who talks to it sees it, for sync code."""
 
@@ -69,7 +76,8 @@ INIT = {
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
     def __init__(self, portal: Portal[Client]) -> None:
-        self._portal, self._inside = portal, portal.inside
+        super().__init__(portal, portal.inside)
+        self._inside: Client = portal.inside
 
     @property
     def app(self) -> App:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.errors import (
+        AnswerRefused,
         BadDefinition,
         BodyMeddled,
         ChildFailed,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         InvalidFilter,
         InvalidName,
         InvalidTag,
+        InvalidToken,
         InvalidValue,
         MessageConflict,
         NonRetryable,
@@ -63,6 +65,11 @@ if TYPE_CHECKING:
         UpdateUnfinished,
     )
     from holdfast.fronts.function.children import Child, start_child
+    from holdfast.fronts.function.completing import (
+        callback_url,
+        complete_later,
+        completion_token,
+    )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.continuing import continue_as_new
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
@@ -74,6 +81,7 @@ if TYPE_CHECKING:
     from holdfast.machine.handling import handle, handlers_finished
     from holdfast.machine.patches import deprecate_patch, get_version, patched
     from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
+    from holdfast.machine.questions import ask
     from holdfast.machine.sagas import Saga, saga
     from holdfast.machine.signals import BoundMessage, Signal
     from holdfast.machine.talk import BoundUpdate, Query, Update
@@ -83,12 +91,14 @@ if TYPE_CHECKING:
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.settings import Settings
+    from holdfast.model.waits import OpenQuestion
     from holdfast.sync import SyncClient, SyncRunHandle, SyncUpdateHandle
-    from holdfast.talking import UpdateHandle
+    from holdfast.talking import QuestionList, UpdateHandle
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnswerRefused",
     "App",
     "BadDefinition",
     "BodyMeddled",
@@ -110,6 +120,7 @@ __all__ = [
     "InvalidFilter",
     "InvalidName",
     "InvalidTag",
+    "InvalidToken",
     "InvalidValue",
     "Labels",
     "Listing",
@@ -118,11 +129,13 @@ __all__ = [
     "NonRetryable",
     "NotInBody",
     "NotInStep",
+    "OpenQuestion",
     "OutcomeUnknown",
     "PayloadTooLarge",
     "Progress",
     "Query",
     "QueryFailed",
+    "QuestionList",
     "ReplayMismatch",
     "Retry",
     "RetryAfter",
@@ -164,8 +177,12 @@ __all__ = [
     "UpdateUnfinished",
     "Workflow",
     "as_completed",
+    "ask",
     "attempt",
+    "callback_url",
     "cancelled",
+    "complete_later",
+    "completion_token",
     "continue_as_new",
     "deprecate_patch",
     "get_version",
@@ -193,6 +210,7 @@ _MODULES = {
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.fronts.function.children": "Child start_child",
+    "holdfast.fronts.function.completing": "callback_url complete_later completion_token",
     "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
     "holdfast.fronts.function.continuing": "continue_as_new",
     "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",
@@ -204,6 +222,7 @@ _MODULES = {
     "holdfast.machine.handling": "handle handlers_finished",
     "holdfast.machine.patches": "deprecate_patch get_version patched",
     "holdfast.machine.primitives": "now random sleep uuid wait_for",
+    "holdfast.machine.questions": "ask",
     "holdfast.machine.sagas": "Saga saga",
     "holdfast.machine.signals": "BoundMessage Signal",
     "holdfast.machine.talk": "BoundUpdate Query Update",
@@ -213,8 +232,9 @@ _MODULES = {
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.settings": "Settings",
+    "holdfast.model.waits": "OpenQuestion",
     "holdfast.sync": "SyncClient SyncRunHandle SyncUpdateHandle",
-    "holdfast.talking": "UpdateHandle",
+    "holdfast.talking": "QuestionList UpdateHandle",
 }
 
 if not TYPE_CHECKING:  # else a misspelt name would pass the type check

@@ -82,6 +82,7 @@ class App:
         total_timeout: Duration | None = None,
         heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
+        completes_later: bool = False,
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -94,12 +95,14 @@ class App:
         total_timeout: Duration | None = None,
         heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
+        completes_later: bool = False,
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
         `timeout` limits one attempt, `total_timeout` all of them with the waits between,
         `heartbeat_timeout` the silence between two calls of `hf.heartbeat`. An exception of a class
-        in `raises` reaches the body as itself, any other as `StepFailed`.
+        in `raises` reaches the body as itself, any other as `StepFailed`. A step that
+        `completes_later` has a token, and may leave its outcome to whoever has that.
         """
         settings = settings_of(
             retry=retry,
@@ -109,7 +112,9 @@ class App:
         )
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
-            made = make_step(target, name=name, settings=settings, raises=raises)
+            made = make_step(
+                target, name=name, settings=settings, raises=raises, completes_later=completes_later
+            )
             self._refuse_duplicate(made)
             self._steps[made.name] = made
             return made

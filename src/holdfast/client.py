@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
-from holdfast.engines.local import LocalEngine
+from holdfast.engines.local import LocalEngine, answering
 from holdfast.errors import (
     BadDefinition,
     RunCancelled,
@@ -53,11 +53,14 @@ from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
 from holdfast.talking import (
+    Settling,
     StartOptions,
     Talking,
     UpdateHandle,
     Wait,
+    checked_by,
     checked_wait,
+    encoded,
     new_id,
     outcome,
     updating,
@@ -86,7 +89,7 @@ class Listing(NamedTuple):
     next: str | None
 
 
-class Client:
+class Client(Settling):
     """The door to an engine. Made by `app.open(url)`."""
 
     def __init__(self, app: App, engine: LocalEngine) -> None:
@@ -346,6 +349,16 @@ class Steered:
         key, told = checked_key(from_, where="rerun", path="from_"), checked_reason(reason, "rerun")
         known = "" if id is None else checked_id(id, field="rerun id")
         return await self._engine.rerun(self.id, key, told, keep_keys=keep_keys, id=known)
+
+    async def answer(self, key: str, value: object, *, by: str = "") -> bool:
+        """Answer an open question; False if it was answered just so before.
+
+        `by` is who answers, kept in the history. The first answer counts. Raises `AnswerRefused`
+        if there was another, or nobody waits for one; `InvalidValue` if it does not fit;
+        `RunNotFound` or `RunClosed`.
+        """
+        told = encoded(value, where=f"answer to {key}")
+        return await answering.answer(self._engine, self.id, key, told, checked_by(by))
 
     def _at(self, command: Any, **fields: Any) -> Any:
         return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)

@@ -11,7 +11,8 @@ HoldfastError
 │   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
-│   └── InvalidCursor        HF122  a page cursor that this list did not give
+│   ├── InvalidCursor        HF122  a page cursor that this list did not give
+│   └── InvalidToken         HF126  a text that is no token of a step
 ├── InvalidDuration          HF115
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
 ├── TooDeep                  HF119  a child of a child of a child of too many
@@ -26,6 +27,7 @@ HoldfastError
 ├── RunConflict              HF203  the id is taken by a run of other work
 ├── IllegalMove              HF204  the run's status does not allow this command
 ├── UnknownKey               HF205  the run's history holds no such key, or no such event
+├── AnswerRefused            HF206  nobody waits for this answer, or somebody was faster
 ├── UnknownQuery             HF211  the run has no handler for that query
 ├── QueryFailed              HF212  the handler of a query raised, or did more than look
 ├── UpdateRejected           HF213  the run refused an update; nothing of it is recorded
@@ -322,6 +324,17 @@ class InvalidExport(HoldfastError):
         super().__init__(f"{where}: {problem}. {self.hint}")
 
 
+class InvalidToken(InvalidName):
+    """A text is no token that a step was given."""
+
+    code = "HF126"
+    hint = "Pass on unchanged what hf.completion_token() gave."
+
+    def __init__(self, *, value: object) -> None:
+        self.field, self.value, self.problem = "token", str(value), "is none that a step was given"
+        HoldfastError.__init__(self, f"token {self.value[:60]!r} {self.problem}. {self.hint}")
+
+
 class RunNotFound(HoldfastError):
     """There is no run of that id in this namespace."""
 
@@ -387,6 +400,19 @@ class UnknownKey(HoldfastError):
             f"Run {run!r} has recorded nothing under {key[:60]!r}.{meant} It has {listed}. "
             f"{self.hint.replace('RUN', run)}"
         )
+
+
+class AnswerRefused(HoldfastError):
+    """Nobody waits for this answer any more, or somebody else was faster; nothing was stored."""
+
+    code = "HF206"
+    hint = "`holdfast questions` lists what is open."
+
+    def __init__(
+        self, *, run: str, key: str, problem: str, by: str = "", at: int | None = None
+    ) -> None:
+        self.run, self.key, self.problem, self.by, self.at = run, key, problem, by, at
+        super().__init__(f"Run {run!r} takes no answer to {key}: {problem}. {self.hint}")
 
 
 class UnknownQuery(HoldfastError):

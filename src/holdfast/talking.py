@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypedDict, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, overload
 from uuid import UUID
 
-from holdfast.engines.local import LocalEngine
+from holdfast.engines.local import LocalEngine, answering
 from holdfast.errors import (
     BadDefinition,
+    InvalidName,
     MessageConflict,
     RunNotFound,
     UpdateFailed,
@@ -20,14 +21,18 @@ from holdfast.errors import (
 from holdfast.fronts.function.step import Keep
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.machine.looking import look_back, question
+from holdfast.machine.questions import LONGEST_NAME, NATIVE, checked_person
 from holdfast.machine.signals import Signal
 from holdfast.machine.talk import BoundUpdate, Query, Update
-from holdfast.model.checks import checked_id
+from holdfast.machine.values import Schema
+from holdfast.model.checks import checked_id, checked_limit, checked_reason
 from holdfast.model.commands import SignalRun, UpdateRun
+from holdfast.model.cursors import Cursors
 from holdfast.model.durations import Duration
 from holdfast.model.failures import decode_failure
 from holdfast.model.labels import Value
 from holdfast.model.run import Message, Posted, Run
+from holdfast.model.waits import OpenQuestion, WaitFilter, failed, question_in
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -67,6 +72,62 @@ class UpdateHandle(Generic[R_co]):
         if message.state == "accepted":
             raise _unfinished(posted.run, message)
         return self._update.read(message.reply)
+
+
+class QuestionList(NamedTuple):
+    """One page of open questions, the oldest first. `next` is the `after` of the following page."""
+
+    questions: list[OpenQuestion]
+    next: str | None
+
+
+class Settling:
+    """What a client does about what runs wait for from outside. `Client` is one."""
+
+    engine: LocalEngine
+
+    async def questions(
+        self, *, to: str = "", run: str = "", limit: int = 20, after: str | None = None
+    ) -> QuestionList:
+        """Return one page of the questions that wait for an answer, the oldest first.
+
+        `to` is one of those who are asked, `run` the id of one run, `after` the former page's
+        `next`. Raises `InvalidCursor`.
+        """
+        cursors = Cursors(self.engine.ns, repr(("questions", to, run)))
+        at, place = cursors.read(after)
+        last_run, _, last_key = place.partition("\n")
+        wanted = WaitFilter(
+            self.engine.ns, to=to, kind="question", limit=checked_limit(limit),
+            after_at=-1 if at is None else at, after_run=last_run, after_key=last_key,
+            run=checked_id(run) if run else "",
+        )  # fmt: skip
+        rows = await self.engine.store.waits(wanted)
+        last = rows[-1] if rows and len(rows) == limit else None
+        following = cursors.after(last.asked_at, f"{last.run}\n{last.key}") if last else None
+        return QuestionList([question_in(row) for row in rows if row.state == "open"], following)
+
+    async def complete(self, token: str, value: object = None, *, by: str = "") -> bool:
+        """Give the result of a step that completes later; tell whether it was new.
+
+        `token` is what `hf.completion_token()` gave in the step. Raises `AnswerRefused` if the
+        attempt is over or has an outcome, `InvalidToken`, or `InvalidValue` if it does not fit.
+        """
+        where = "result of a step"
+        return await answering.complete(
+            self.engine, token, encoded(value, where=where), checked_by(by)
+        )
+
+    async def fail(
+        self, token: str, type: str, message: str = "", *, retry: bool = True, by: str = ""
+    ) -> bool:
+        """Let the attempt that a token names fail, as if its code had raised; True if it was new.
+
+        `type` is the name of an error. It is tried again as the step says, unless `retry` is False.
+        Raises like `complete`.
+        """
+        outcome = failed(checked_type(type), checked_reason(message, "fail"), retry=retry)
+        return await answering.complete(self.engine, token, outcome, checked_by(by))
 
 
 class Talking:
@@ -241,3 +302,21 @@ def _not_a(kind: str, given: object) -> BadDefinition:
         what=f"run.{kind} was given {given!r:.60}, which is no {kind}",
         hint=f"Give an hf.{kind.capitalize()}, or the name of one.",
     )
+
+
+def encoded(value: object, *, where: str) -> bytes:
+    """Return the JSON of a value that is given without an annotation, by its own type."""
+    kind: Any = type(value)
+    return Schema.of(Any if kind in NATIVE else kind).encode(value, where=where)
+
+
+def checked_type(name: str) -> str:
+    """Return the name of an error, if it is one. Raises `InvalidName`."""
+    if str(name).isidentifier() and len(name) <= LONGEST_NAME:
+        return name
+    raise InvalidName(field="type of an error", value=str(name), problem="is no name of a class")
+
+
+def checked_by(by: str) -> str:
+    """Return who answers, if anybody is named. Raises `InvalidName`."""
+    return checked_person(by, field="by") if by else ""

@@ -19,6 +19,7 @@ ROWS: dict[str, str] = {
     "signal to nobody": "",
     "key that is none": "",
     "query or update": "",
+    "answer to nobody": "",
     "delay that is none": "",
     "retry policy": "",
     "settings": "",

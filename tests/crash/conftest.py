@@ -8,7 +8,7 @@ from holdfast.testing.crash_database import Database
 from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
-pytest.register_assert_rewrite("tests.crash.scenarios")
+pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking")
 AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (

@@ -6,16 +6,21 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from holdfast.engines.local import answering
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.session import Session
+from holdfast.kernel import answer, dispatch
+from holdfast.kernel.dispatch import Rule
 from holdfast.machine.sagas import Block, Saga
 from holdfast.machine.signals import Mailbox
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.commands import AnswerRun
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.status import CLOSED
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import (
     Advance,
     Claim,
@@ -72,6 +77,9 @@ class Wrapper:
 
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         return await self.inner.logs(wanted)
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        return await self.inner.waits(wanted)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker, near=near)
@@ -269,6 +277,21 @@ def without(owner: type[object], name: str, instead: Callable[..., object]) -> I
         yield Plant()
 
 
+@contextmanager
+def taken_twice() -> Iterator[Plant]:
+    """Tells everybody who answers what was open a moment ago that theirs counts."""
+
+    async def a_moment_ago(*asked: Any) -> Wait | None:
+        row = await look(*asked)
+        return None if row is None else row._replace(state="open")
+
+    look = answering._row
+    rule = Rule(answer.decide, lambda command, outcome: outcome.run is not None)
+    changed = patch.dict(dispatch.RULES, {AnswerRun: rule})
+    with changed, patch.object(answering, "_row", a_moment_ago):
+        yield Plant()
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 PLANTED: dict[str, Planted] = {
@@ -286,4 +309,5 @@ PLANTED: dict[str, Planted] = {
     "results of a former generation adopted": lambda: without(
         Session, "_begin_generation", lambda *_: None
     ),
+    "answer taken twice": taken_twice,
 }

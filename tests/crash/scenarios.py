@@ -12,6 +12,7 @@ from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, effect
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
+from tests.crash.asking import ASKING
 from tests.crash.families import FAMILIES
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
@@ -725,6 +726,7 @@ SCENARIOS = {
         Scenario("queues", app, run_queues, workers=2, flavours=("stall",),
                  serves={"caller": ("near",), "worker1": ("far",), "worker2": ("far", "other")}),
         *TRAVELS,
+        *ASKING,
         Scenario("storm", app, run_storm, flavours=("stall",)),
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
         *TALK,

@@ -21,6 +21,7 @@ CATCHERS = {
     "rerun that adopts the old outcome": "rerun",
     "messages left behind by a continuation": "continue",
     "results of a former generation adopted": "continue",
+    "answer taken twice": "question-race",
 }
 
 

@@ -20,6 +20,25 @@ go = hf.Signal("go", str)
 app = hf.App("sync-tests")
 
 
+TOKENS: list[str] = []
+
+
+@app.step(completes_later=True)
+async def convert() -> int:
+    TOKENS.append(hf.completion_token())
+    hf.complete_later()
+
+
+@app.workflow
+async def converts() -> int:
+    return await convert()
+
+
+@app.workflow
+async def asks() -> bool:
+    return await hf.ask("ok?")
+
+
 @app.workflow
 async def greet(name: str) -> str:
     return f"hello {name}"
@@ -245,6 +264,40 @@ def use_update_with_start(client: hf.SyncClient) -> None:
     assert accepted.result() == 7
 
 
+def asked(client: hf.SyncClient) -> hf.OpenQuestion:
+    for _ in range(2_000):
+        if found := client.questions().questions:
+            return found[0]
+        threading.Event().wait(0.005)
+    raise TimeoutError("nobody is asked")
+
+
+def use_questions(client: hf.SyncClient) -> None:
+    client.start(asks.bind(), id="asks")
+    assert asked(client).question == "ok?"
+
+
+def use_answer(client: hf.SyncClient) -> None:
+    run = client.start(asks.bind(), id="answered")
+    assert run.answer(asked(client).key, True, by="ada")
+    assert run.result() is True
+
+
+def use_complete(client: hf.SyncClient) -> None:
+    run = client.start(converts.bind(), id="completed")
+    until(run, "waiting")
+    assert client.complete(TOKENS[-1], 7)
+    assert run.result() == 7
+
+
+def use_fail(client: hf.SyncClient) -> None:
+    run = client.start(converts.bind(), id="broken")
+    until(run, "waiting")
+    assert client.fail(TOKENS[-1], "Broken", "no", retry=False)
+    with pytest.raises(hf.RunFailed, match="Broken: no"):
+        run.result()
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "signal_with_start"): use_signal_with_start,
@@ -253,6 +306,10 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "list"): use_list,
     (hf.Client, "prune"): use_prune,
     (hf.Client, "labels"): use_client_labels,
+    (hf.Client, "questions"): use_questions,
+    (hf.Client, "complete"): use_complete,
+    (hf.Client, "fail"): use_fail,
+    (hf.RunHandle, "answer"): use_answer,
     (hf.RunHandle, "result"): use_result,
     (hf.RunHandle, "describe"): use_describe,
     (hf.RunHandle, "labels"): use_labels,

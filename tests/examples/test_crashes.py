@@ -84,3 +84,36 @@ def test_a_changed_order(store: Where) -> None:
         await run.signal(change.paid, 4_900)
 
     assert crashtest(change.order.bind("lamp"), pays, store=store).violations == []
+
+
+def test_an_approval_by_the_boss(store: Where) -> None:
+    approval: Any = example("approval")
+
+    async def boss_answers(run: Driven) -> None:
+        await run.sleep(5 * 3_600)
+        assert await run.answer("approve#1", "yes", by="boss")
+        assert not await run.answer("approve#1", "no", by="ada")
+
+    bound = approval.purchase.bind("piano", 490_000)
+    assert crashtest(bound, boss_answers, store=store).violations == []
+
+
+def test_an_approval_that_nobody_gives(store: Where) -> None:
+    approval: Any = example("approval")
+    assert crashtest(approval.purchase.bind("organ", 990_000), store=store).violations == []
+
+
+def test_a_job_that_calls_back(store: Where) -> None:
+    job: Any = example("poll_job")
+
+    async def calls_back(run: Driven) -> None:
+        await run.sleep(90)
+        await run.complete("submit#1", "cats.webm")
+
+    bound = job.publish.bind("cats")
+    assert crashtest(bound, calls_back, before=job.SERVICE.clear, store=store).violations == []
+
+
+def test_a_job_that_is_asked(store: Where) -> None:
+    job: Any = example("poll_job")
+    assert crashtest(job.publish.bind("dogs"), store=store).violations == []

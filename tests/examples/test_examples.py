@@ -16,6 +16,8 @@ SAYS = {
     r"today: lamp is in stock, lamp was reserved, lamp is on its way\n",
     "download": r"whole\n"
     r"\['from byte 0', 'from byte 30000', 'from byte 60000', 'from byte 90000'\]\n",
+    "approval": r"lamp is bought\npiano is bought\norgan: no\n",
+    "poll_job": r"cats.webm is online after \d+ events\ndogs.mp4 is online after \d+ events\n",
     "agent": r"Done: mail sent with three results for 'durable workflows'\.\n",
     "nightly": r"killed by signal 9 in the middle of 40 files\nloaded: 20540\n"
     r"4[0-4] executions of 40 files: only what was cut short ran twice\n",

@@ -21,6 +21,7 @@ import holdfast as hf
 from holdfast import testing
 from holdfast.model.events import CLASS_OF, Event
 from holdfast.model.run import Loaded, Run
+from tests.engine.places import until
 
 app = hf.App("histories")
 go = hf.Signal("go", int)
@@ -394,6 +395,35 @@ async def children() -> list[str]:
     return [*got, listener.id, str(await listener.result())]
 
 
+TOKENS: list[str] = []
+
+
+@app.step(completes_later=True, retry=hf.Retry(max_attempts=2, initial=0.001))
+async def completed_later(n: int) -> int:
+    TOKENS.append(hf.completion_token())
+    hf.complete_later()
+
+
+@app.workflow
+async def questions() -> list[Any]:
+    """Its history holds answers, an escalation, time-outs, a loser, and a step others completed."""
+    first, second = await asyncio.gather(
+        hf.ask("first?", int, to="ada", details={"n": 1}),
+        hf.ask("second?", str, name="other", escalate={"boss": 0.001}, timeout=3_600),
+    )
+    got: list[Any] = [first, second]
+    got.append(await hf.ask("nobody?", timeout=0.001, default=None))
+    try:
+        await hf.ask("never?", float, timeout=0.001)
+    except TimeoutError:
+        got.append("late")
+    racers = [asyncio.ensure_future(hf.ask(f"{n}?", int)) for n in (1, 2)]
+    done, late = await hf.wait(racers, return_when=asyncio.FIRST_COMPLETED)
+    for each in late:
+        each.cancel()
+    return [*got, done[0].result(), await completed_later(4)]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -410,6 +440,7 @@ FEATURES = {
     "continue-as-new": ("continued",),
     "updates": ("updates",),
     "children": ("children", "part", "waits_below"),
+    "questions and steps that others complete": ("questions",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -423,7 +454,7 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
         release = former if name in former.workflows else app
         async with release.open("memory://", settings=SETTINGS) as client:
             run = await client.start(release.workflows[name].bind(), id=name)
-            await _steer(name, run)
+            await _steer(name, run, client)
             events = [event async for event in run.events()]
         document = {
             "workflow": name,
@@ -435,7 +466,7 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
         _file(folder, name).write_text(text + "\n", encoding="utf-8")
 
 
-async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
+async def _steer(name: str, run: "hf.RunHandle[Any]", client: hf.Client) -> None:
     """Send the run what its history is about."""
     global BROKEN
     if name == "waits_below":
@@ -464,6 +495,23 @@ async def _steer(name: str, run: "hf.RunHandle[Any]") -> None:
             await run.result()
         BROKEN = False
         await run.retry()
+    if name == "questions":
+        await _answer(run, client)
+
+
+async def _answer(run: "hf.RunHandle[Any]", client: hf.Client) -> None:
+    async def asked(key: str, to: str = "") -> bool:
+        return key in [each.key for each in (await client.questions(to=to)).questions]
+
+    await until(lambda: asked("other#1", to="boss"))
+    await run.answer("other#1", "yes", by="boss")
+    await run.answer("ask#1", 1, by="ada")
+    await until(lambda: asked("ask#5"))
+    await run.answer("ask#5", 5)
+    await until(lambda: len(TOKENS) == 1)
+    await client.fail(TOKENS[0], "Broken")
+    await until(lambda: len(TOKENS) == 2)
+    await client.complete(TOKENS[1], 4)
 
 
 def _file(folder: Path, name: str) -> Path:

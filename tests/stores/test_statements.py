@@ -5,15 +5,15 @@ from holdfast.stores.queries import queries_of
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
     "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
-    "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "is_message",
-    "renew_worker", "add_message", "reply_to_message",
+    "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "put_wait",
+    "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
     "other_workers",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "prunable_runs", "delete_run", "delete_events", "delete_bases", "delete_inbox",
-    "delete_tags", "delete_lines", "delete_link",
+    "delete_tags", "delete_lines", "delete_link", "delete_waits",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.

@@ -5,7 +5,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, assert_type
+from enum import Enum
+from typing import Any, Literal, assert_type
 
 import holdfast as hf
 from holdfast.testing import Driven, Fake, Replayed, crashtest, fake, replay, virtual
@@ -221,7 +222,7 @@ async def talks(order: Order) -> int:
         assert item.id
 
     hf.handle(status, lambda: "open")
-    hf.handle(receipt_of, lambda name: Receipt(name))
+    hf.handle(receipt_of, lambda name: Receipt(name, Decimal(1)))
     hf.handle(add, put, validate=check)
     hf.handle(close, lambda: 7, validate=lambda: None)
     await hf.handlers_finished()
@@ -251,6 +252,42 @@ async def talking(order: Order, client: hf.Client, door: hf.SyncClient) -> None:
     assert_type(door.get("talk").query(receipt_of, "a"), Receipt)
     assert_type(door.get("talk").update(add, order), list[str])
     assert_type(door.get("talk").update(close, wait="accepted").result(), int)
+
+
+class Verdict(Enum):
+    YES = "yes"
+    NO = "no"
+
+
+@app.step(completes_later=True, timeout=60)
+async def convert(order: Order) -> Receipt:
+    assert_type(hf.completion_token(), str)
+    assert_type(hf.callback_url(), str)
+    hf.complete_later()
+
+
+@app.workflow
+async def asks(order: Order) -> Verdict:
+    assert_type(await hf.ask("ok?"), bool)
+    assert_type(await hf.ask("ok?", bool, to="ada", details=order), bool)
+    assert_type(
+        await hf.ask("ok?", Approval, escalate={"boss": 60, "board": timedelta(1)}), Approval
+    )
+    assert_type(await hf.ask("ok?", Verdict, timeout=60, default=None), Verdict | None)
+    assert_type(await hf.ask("ok?", timeout=60, default="never"), bool | str)
+    word: Literal["a", "b"] = await hf.ask("ok?", Literal["a", "b"], to=["ada", "bob"])
+    assert_type(await convert(order), Receipt)
+    assert_type(await asyncio.gather(hf.ask("a?"), hf.ask("b?", int)), tuple[bool, int])
+    return Verdict(word)
+
+
+async def answers(client: hf.Client, run: hf.RunHandle[Receipt]) -> None:
+    page = await client.questions(to="ada", limit=5)
+    assert_type(page, hf.QuestionList)
+    assert_type(page.questions[0].key, str)
+    assert_type(await run.answer("ask#1", Approval(by="ada"), by="ada"), bool)
+    assert_type(await client.complete("token", 5), bool)
+    assert_type(await client.fail("token", "Broken", "no", retry=False), bool)
 
 
 async def main(order: Order) -> None:

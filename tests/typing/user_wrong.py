@@ -137,6 +137,24 @@ async def continuing_too(order: Order) -> None:
     hf.continue_as_new(checkout.bind("order-42"))  # wrong: another input
 
 
+@app.workflow
+async def asks(order: Order) -> None:
+    hf.ask("ok?")  # wrong: a question is never awaited
+    number: int = await hf.ask("ok?", str)  # wrong: the answer is of another type
+    sure: bool = await hf.ask("ok?", bool, timeout=5, default=None)  # wrong: the default is another
+    await hf.ask("ok?", escalate=[("boss", 5)])  # wrong: who is asked after how long
+    await hf.ask("ok?", to=5)  # wrong: who is asked has a name
+    print(number, sure)
+
+
+async def answers(client: hf.Client, run: hf.RunHandle[Receipt]) -> None:
+    await run.answer(True)  # wrong: an answer without the key of its question
+    await client.complete(5, 1)  # wrong: a token is text
+    await client.fail("token", ValueError)  # wrong: an error is given by its name
+    token: int = hf.completion_token()  # wrong: a token is text
+    print(token)
+
+
 async def clients(order: Order) -> None:
     checkout.bind("order-42")  # wrong: an input of another type
     checkout.bind()  # wrong: a missing input

@@ -33,6 +33,7 @@ INVARIANTS = {
     "I8": "each run is in exactly one bucket",
     "I9": "parents and children agree; each end is told",
     "I16": "nothing is undone before it has ended",
+    "I20": "only open runs wait for answers; each answer was given, once",
     "I22": "heartbeats are of open steps, log lines of runs that are there",
 }
 SHOWN = 20

@@ -35,13 +35,19 @@ class Bar:
         return f"{self.name} {TIMES}{self.calls}" if self.calls > 1 else self.name
 
 
+OPENING = (
+    "step.started", "step.deferred", "question.asked", "update.accepted", "child.started",
+)  # fmt: skip
+"""What has begun, and not ended yet."""
+
+
 def bars_of(events: Sequence[Event]) -> list[Bar]:
     """Return one bar for each name, in the order in which they began."""
     bars: dict[tuple[str, str], Bar] = {}
     before = events[0].at if events else 0
     for event in events:
         kind = event.kind.partition(".")[0]
-        if kind in ("step", "timer", "signal", "update", "cancel", "child"):
+        if kind in ("step", "timer", "signal", "update", "cancel", "child", "question"):
             begun = _begun(event, before)
             name = _name(event)
             bar = bars.setdefault((kind, name), Bar(name, kind, begun, begun))
@@ -53,7 +59,7 @@ def bars_of(events: Sequence[Event]) -> list[Bar]:
 def _extend(bar: Bar, event: Event, begun: int) -> None:
     bar.begun, bar.ended = min(bar.begun, begun), max(bar.ended, event.at)
     bar.busy += event.took or 0
-    if event.kind in ("step.started", "update.accepted", "child.started"):
+    if event.kind in OPENING:
         bar.outcome = "open"
     elif event.kind == "step.retrying":
         bar.outcome = "retrying"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.kernel import (
     annotate,
+    answer,
     cancel,
     commit,
     define,
@@ -46,6 +47,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.ImportRun: Rule(importing.decide, importing.read),
     commands.SignalRun: Rule(signal.decide, signal.read),
     commands.UpdateRun: Rule(update.decide, update.read),
+    commands.AnswerRun: Rule(answer.decide, answer.read),
     commands.CancelRun: Rule(cancel.decide, cancel.read),
     commands.TerminateRun: Rule(terminate.decide, terminate.read),
     commands.PauseRun: Rule(pause.decide, pause.read),

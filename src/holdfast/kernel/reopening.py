@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from holdfast.model.events import Event, EventKind
 
-ATTEMPTS: frozenset[EventKind] = frozenset({"step.retrying", "step.started", "child.started"})
+ATTEMPTS: frozenset[EventKind] = frozenset({
+    "step.retrying", "step.started", "step.deferred", "child.started",
+})  # fmt: skip
 """What comes before the answer to a key, and stops counting with it."""
 
 

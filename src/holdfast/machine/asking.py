@@ -41,6 +41,10 @@ LISTED = 5
 """How many awaited things a message names."""
 
 
+if TYPE_CHECKING:
+    from holdfast.machine.questions import Outside
+
+
 class StepLike(Protocol):
     """What the machine needs to know of a step's definition."""
 
@@ -66,6 +70,7 @@ class Asking:
                  "children", "ended", "loop", "now", "seq")  # fmt: skip
 
     loop: Loop
+    outside: Outside | None
 
     def __init__(self) -> None:
         self.seq = self.now = 0
@@ -159,7 +164,15 @@ class Asking:
             self.loop.refuse()
         self._unstarted.pop(key, None)
 
+    def is_tracked(self, key: str) -> bool:
+        """Tell whether a call took that key and is not awaited yet."""
+        return key in self._unstarted
+
     # --- the answers
+
+    def awaited_answers(self) -> tuple[str, ...]:
+        """Return the keys of the questions that are open."""
+        raise NotImplementedError
 
     def awaited_signals(self) -> tuple[str, ...]:
         """Return the names of the signals the body waits for."""
@@ -194,6 +207,8 @@ class Asking:
             return event.key in self.loop.timers
         if event.kind in ("update.completed", "update.failed"):
             return self._has_said(event)
+        if event.kind == "question.answered":
+            return self.outside is not None and self.outside.waits_for(event)
         if event.kind not in ("step.completed", "step.failed"):
             is_of_child = event.kind in ("child.started", "child.closed")
             return not is_of_child or (self.children is not None and self.children.fits(event))
@@ -236,5 +251,6 @@ class Asking:
         names += [f"signal {name}" for name in self.awaited_signals()]
         names += [f"update {name}" for name in self.awaited_updates()]
         names += [f"child {key}" for key in (self.children.open if self.children else ())]
+        names += [f"an answer to {key}" for key in self.awaited_answers()]
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"

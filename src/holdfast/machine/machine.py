@@ -42,6 +42,7 @@ from holdfast.model.failures import decode_failure
 from holdfast.model.settings import Guard
 
 if TYPE_CHECKING:
+    from holdfast.machine.questions import Outside
     from holdfast.machine.sagas import Sagas
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
@@ -57,9 +58,9 @@ class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
-                 "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "past",
-                 "run", "sagas",
-                 "signature", "unawaited", "violation", "warnings")  # fmt: skip
+                 "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "outside",
+                 "past", "run", "sagas", "signature", "unawaited", "violation",
+                 "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -78,6 +79,7 @@ class Machine(Asking):
         self.changes: Changes | None = None
         self.sagas: Sagas | None = None
         self.handlers: Handlers | None = None
+        self.outside: Outside | None = None
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
         self.generation = self.began = self.base = 1
@@ -167,6 +169,10 @@ class Machine(Asking):
         """Yield the ids of the children the body waits for."""
         return self.children.awaited() if self.children and not self.loop.dead else iter(())
 
+    def awaited_answers(self) -> tuple[str, ...]:
+        """Return the keys of the questions that are open."""
+        return tuple(self.outside.questions) if self.outside and not self.loop.dead else ()
+
     def is_stuck(self) -> bool:
         """Tell whether the body waits, but for nothing that can ever come."""
         loop = self.loop
@@ -174,7 +180,7 @@ class Machine(Asking):
             return False
         if loop.timers or self.awaited_signals() or self.awaited_updates():
             return False
-        return not any(self.awaited_children())
+        return not self.awaited_answers() and not any(self.awaited_children())
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Return all the body waits for, or how it ended: equal for equal histories."""
@@ -186,7 +192,8 @@ class Machine(Asking):
         changes = self.changes.told() if self.changes else ()
         handlers = self.handlers.told() if self.handlers else ()
         kin = self.children.told() if self.children else ()
-        return (asks, timers, self.awaited_signals(), end, changes, handlers, kin)
+        questions = self.outside.fingerprint() if self.outside and not self.loop.dead else ()
+        return (asks, timers, self.awaited_signals(), end, changes, handlers, kin, questions)
 
     def close(self) -> None:
         """End the body without letting it ask for anything more. May be called again."""
@@ -199,6 +206,7 @@ class Machine(Asking):
                 loop.leave(outside)
         loop.forget()
         self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
+        self.outside = None
         self.violation = self.changes = self.sagas = self.handlers = self.children = (
             None  # their frames and their machine
         )
@@ -285,6 +293,12 @@ class Machine(Asking):
     def _hear_end(self, event: Event, _: object) -> None:
         handlers_of(self).compare(event)
 
+    def _take_answer(self, event: Event, _: object) -> None:
+        if self.outside is None:
+            raise self.mismatch(f"the answer to {event.key}")
+        self.outside.take(event)
+        self.spin()
+
     # --- running
 
     def spin(self) -> None:
@@ -348,4 +362,5 @@ class Machine(Asking):
         "update.accepted": _accept,
         "update.completed": _hear_end,
         "update.failed": _hear_end,
+        "question.answered": _take_answer,
     }

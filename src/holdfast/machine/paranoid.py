@@ -44,8 +44,9 @@ def check_replay(machine: Machine, history: Sequence[Event]) -> None:
 
 
 def _told(fingerprint: tuple[object, ...]) -> str:
-    asks, timers, signals, ended, changes, handlers, children = fingerprint
+    asks, timers, signals, ended, changes, handlers, children, questions = fingerprint
     told = f"steps {asks}, timers {timers}, signals {signals}, end {ended}"
     told += f", changes {changes}" if changes else ""
     told += f", handlers {handlers}" if handlers else ""
+    told += f", questions {questions}" if questions else ""
     return f"{told}, children {children}" if children else told

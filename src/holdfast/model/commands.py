@@ -15,6 +15,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message
 from holdfast.model.status import RunStatus
+from holdfast.model.waits import Waits
 from holdfast.model.writes import Replied, Send
 
 
@@ -76,6 +77,18 @@ class UpdateRun(NamedTuple):
     payload: bytes
     id: str
     at: int
+
+
+class AnswerRun(NamedTuple):
+    """Settle what a run waits for from outside, if it is still open under this secret."""
+
+    ns: str
+    run: str
+    key: str
+    secret: str
+    payload: bytes
+    at: int
+    by: str = ""
 
 
 class CancelRun(NamedTuple):
@@ -188,6 +201,8 @@ class CommitTurn(NamedTuple):
     """What the turn says to messages in the run's inbox, once to each."""
     sends: tuple[Send, ...] = ()
     """What the turn does to other runs, in the same commit."""
+    waits: Waits | None = None
+    """What the run waits for from outside now, and no longer."""
 
 
 class AnnotateRun(NamedTuple):
@@ -254,8 +269,7 @@ class PruneRuns(NamedTuple):
 
 
 Command = (
-    StartRun | ImportRun | SignalRun | UpdateRun | CancelRun | TerminateRun | PauseRun | ResumeRun
-    | RetryRun | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases | RetireWorker
-    | QuarantineRun
-    | PruneRuns | DefineWorkflow
+    StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
+    | ResumeRun | RetryRun | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases
+    | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
 )  # fmt: skip

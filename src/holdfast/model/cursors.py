@@ -25,7 +25,11 @@ class Cursors(NamedTuple):
 
     def write(self, last: Run) -> str:
         """Return the cursor behind the last run of a page."""
-        place = f"{last.created_at}:{last.id}".encode()
+        return self.after(last.created_at, last.id)
+
+    def after(self, at: int, id: str) -> str:
+        """Return the cursor behind a place in the order."""
+        place = f"{at}:{id}".encode()
         return urlsafe_b64encode(self._digest(place) + place).decode().rstrip("=")
 
     def read(self, cursor: str | None) -> tuple[int | None, str]:

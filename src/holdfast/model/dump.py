@@ -11,6 +11,7 @@ from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.labels import Labels
 from holdfast.model.run import Message, Run
+from holdfast.model.waits import Wait
 
 RunKey = tuple[str, str]
 """Namespace and id of a run."""
@@ -59,3 +60,5 @@ class Dump(NamedTuple):
     definitions: tuple[Definition, ...] = ()
     children: Mapping[RunKey, Link] = {}
     """What ties each child to its parent."""
+    waits: tuple[Wait, ...] = ()
+    """What runs wait for from outside, and what became of it."""

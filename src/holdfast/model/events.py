@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 EventKind = Literal[
     "run.started", "run.continued",
-    "step.started", "step.retrying", "step.completed", "step.failed",
+    "step.started", "step.retrying", "step.deferred", "step.completed", "step.failed",
+    "question.asked", "question.answered", "answer.unused",
     "timer.fired",
     "signal.received", "cancel.requested", "deadline.passed",
     "update.accepted", "update.completed", "update.failed",
@@ -29,8 +30,12 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
     "run.continued": "start",
     "step.started": "mark",
     "step.retrying": "mark",
+    "step.deferred": "mark",
     "step.completed": "answer",
     "step.failed": "answer",
+    "question.asked": "mark",
+    "question.answered": "answer",
+    "answer.unused": "mark",
     "timer.fired": "answer",
     "signal.received": "message",
     "cancel.requested": "message",
@@ -71,7 +76,7 @@ FED: frozenset[EventKind] = frozenset(
 PROGRESS: frozenset[EventKind] = frozenset(
     kind
     for kind, group in CLASS_OF.items()
-    if group in ("start", "answer", "note", "close") or kind == "step.retrying"
+    if group in ("start", "answer", "note", "close") or kind in ("step.retrying", "step.deferred")
 )
 """The kinds that show that the run gets somewhere, whatever it may have done to a worker before."""
 

@@ -61,6 +61,9 @@ class Settings:
     queues: Sequence[str] | None = None
     """The queues it takes runs from; None: all of them."""
 
+    callbacks: str = ""
+    """The address under which a server takes outcomes of steps: `hf.callback_url()` begins so."""
+
     def __post_init__(self) -> None:
         for name in ("lease", "renew", "poll", "flush", "steps", "threads", "runs", "history"):
             self._check(name, "a number above 0", lambda value: value > 0)

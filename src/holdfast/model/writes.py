@@ -19,7 +19,8 @@ from holdfast.model.filters import Term
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message, MessageState, Run
-from holdfast.model.status import RunStatus
+from holdfast.model.status import CLOSED, RunStatus
+from holdfast.model.waits import Answer, Waits
 
 
 class Define(NamedTuple):
@@ -107,6 +108,7 @@ class Advance(NamedTuple):
     continues: bool = False
     replies: tuple[Replied, ...] = ()
     sends: tuple[Send, ...] = ()
+    waits: Waits | None = None
     takes_cancel: bool = False
     progresses: bool = True
 
@@ -115,7 +117,7 @@ class Put(NamedTuple):
     """Put a message into the inbox of an open run and wake it, once for each message id.
 
     A run whose status is `unless` refuses it. A cancel puts a run that is set aside back into the
-    queue, and clears its strikes.
+    queue, and clears its strikes. What it `answers` must be open, and is kept with it.
     """
 
     ns: str
@@ -123,6 +125,7 @@ class Put(NamedTuple):
     message: Message
     cancels: bool = False
     unless: RunStatus | None = None
+    answers: Answer | None = None
 
 
 class Rewind(NamedTuple):
@@ -144,7 +147,8 @@ class Move(NamedTuple):
     that stop counting; `seq`, if given, is how long the history must be; `strikes` is how many the
     run must have at least. A run that `reopens` gets `deadline`; others keep theirs. One that is
     closed by it, or goes back, loses its heartbeats. One that is closed departs from its parent and
-    its children. `sends` are carried out with it, as those of a turn.
+    its children. `sends` are carried out with it, as those of a turn. What it waits for from
+    outside is over if it is closed or reopened: whoever goes on with it asks anew.
     """
 
     ns: str
@@ -161,6 +165,13 @@ class Move(NamedTuple):
     strikes: int = 0
     rewind: Rewind | None = None
     sends: tuple[Send, ...] = ()
+
+    @property
+    def ends_waits(self) -> str:
+        """Why nobody outside can settle anything of this run any more; empty if they can."""
+        if self.status in CLOSED:
+            return f"the run was {self.status}"
+        return "the run was reopened, and asks anew" if self.reopens else ""
 
 
 class Depart(NamedTuple):

@@ -9,6 +9,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 
 Hear = Callable[[Sequence[Notice]], None]
@@ -74,6 +75,12 @@ class Store(Protocol):
 
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log, oldest first; none if there is no such run."""
+        ...
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Return what runs wait for from outside, the oldest first: of one run also what is
+        settled, of all runs what is open.
+        """
         ...
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:

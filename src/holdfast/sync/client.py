@@ -21,7 +21,7 @@ from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
 from holdfast.sync.portal import Portal
-from holdfast.talking import StartOptions, UpdateHandle, Wait
+from holdfast.talking import QuestionList, Settling, StartOptions, UpdateHandle, Wait
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -55,6 +55,45 @@ class SyncUpdateHandle(Generic[R_co]):
         Raises `UpdateFailed` if it raised, `UpdateUnfinished` if the run ended before.
         """
         return self._portal.call("result", self._inside.result())
+
+
+class SyncSettling:
+    """What a client does about what runs wait for from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: Settling) -> None:
+        self._portal, self._inside = portal, inside
+
+    def questions(
+        self, *, to: str = "", run: str = "", limit: int = 20, after: str | None = None
+    ) -> QuestionList:
+        """Return one page of the questions that wait for an answer, the oldest first.
+
+        `to` is one of those who are asked, `run` the id of one run, `after` the former page's
+        `next`. Raises `InvalidCursor`.
+        """
+        return self._portal.call(
+            "questions", self._inside.questions(to=to, run=run, limit=limit, after=after)
+        )
+
+    def complete(self, token: str, value: object = None, *, by: str = "") -> bool:
+        """Give the result of a step that completes later; tell whether it was new.
+
+        `token` is what `hf.completion_token()` gave in the step. Raises `AnswerRefused` if the
+        attempt is over or has an outcome, `InvalidToken`, or `InvalidValue` if it does not fit.
+        """
+        return self._portal.call("complete", self._inside.complete(token, value, by=by))
+
+    def fail(
+        self, token: str, type: str, message: str = "", *, retry: bool = True, by: str = ""
+    ) -> bool:
+        """Let the attempt that a token names fail, as if its code had raised; True if it was new.
+
+        `type` is the name of an error. It is tried again as the step says, unless `retry` is False.
+        Raises like `complete`.
+        """
+        return self._portal.call(
+            "fail", self._inside.fail(token, type, message, retry=retry, by=by)
+        )
 
 
 class SyncTalking:
@@ -124,11 +163,12 @@ class SyncTalking:
         return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
 
 
-class SyncClient:
+class SyncClient(SyncSettling):
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
     def __init__(self, portal: Portal[Client]) -> None:
-        self._portal, self._inside = portal, portal.inside
+        super().__init__(portal, portal.inside)
+        self._inside: Client = portal.inside
 
     @property
     def app(self) -> App:
@@ -333,6 +373,15 @@ class SyncSteered:
         return self._portal.call(
             "rerun", self._inside.rerun(from_, keep_keys=keep_keys, reason=reason, id=id)
         )
+
+    def answer(self, key: str, value: object, *, by: str = "") -> bool:
+        """Answer an open question; False if it was answered just so before.
+
+        `by` is who answers, kept in the history. The first answer counts. Raises `AnswerRefused`
+        if there was another, or nobody waits for one; `InvalidValue` if it does not fit;
+        `RunNotFound` or `RunClosed`.
+        """
+        return self._portal.call("answer", self._inside.answer(key, value, by=by))
 
 
 class SyncRunHandle(SyncSteered, SyncTalking, Generic[R_co]):

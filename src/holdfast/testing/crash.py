@@ -18,6 +18,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.loop import LIFE, Life
@@ -45,6 +46,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "labels": ("before", "after", "away"),
     "export": ("before", "after", "away"),
     "logs": ("before", "after", "away"),
+    "waits": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -169,6 +171,10 @@ class CrashStore:
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Read log lines."""
         return await self._call("logs", lambda: self._inner.logs(wanted), wanted.run)
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Read what runs wait for from outside."""
+        return await self._call("waits", lambda: self._inner.waits(wanted), wanted.run)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

@@ -14,12 +14,13 @@ from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Sent
-from holdfast.testing.crash_talker import Acknowledged, Ending, Talker
+from holdfast.testing.crash_answerer import Answerer
+from holdfast.testing.crash_talker import Acknowledged, Ending
 
 __all__ = ["Acknowledged", "Caller", "Ending"]
 
 
-class Caller(Talker):
+class Caller(Answerer):
     """What a script talks to."""
 
     async def start(self, bound: Bound[Any], id: str) -> None:

@@ -38,6 +38,8 @@ class Acknowledged:
         self.signals: list[Sent] = []
         self.cancels: list[Sent] = []
         self.updates: list[Sent] = []
+        self.answers: set[tuple[str, str, str]] = set()
+        """Whose answers to which question of which run were taken."""
         self.endings: list[tuple[str, Ending]] = []
         self.early: list[str] = []
         """Runs whose end was told before it was stored."""

@@ -93,6 +93,18 @@ class Driven:
         """Ask the run: what it has done by now depends on the moment."""
         return await self._caller.query(self.id, query, value)
 
+    async def answer(self, key: str, value: object, *, by: str = "") -> bool:
+        """Answer a question of the run once it is open; tell whether this answer counts."""
+        return await self._caller.answer(self.id, key, value, by)
+
+    async def complete(self, key: str, value: object) -> bool:
+        """Give the result of a step that completes later, once its code has ended."""
+        return await self._caller.complete(self.id, key, value)
+
+    async def fail(self, key: str, type: str) -> bool:
+        """Have such a step fail with an error of that name."""
+        return await self._caller.complete(self.id, key, None, failing=type)
+
     async def cancel(self) -> None:
         """Ask the run to stop, if it is open."""
         await self._caller.cancel(self.id)

@@ -17,6 +17,7 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
 from holdfast.testing.crash_homes import Observed
@@ -108,6 +109,10 @@ class InlineStore:
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log."""
         return await self._call(self.inner.logs, wanted)
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Return what runs wait for from outside."""
+        return await self._call(self.inner.waits, wanted)
 
     async def dump(self) -> Dump:
         """Return everything."""

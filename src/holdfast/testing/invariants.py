@@ -15,6 +15,8 @@ I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
 I9  a child exists if and only if its parent's history says so; its end is told to an open parent
 I16 nothing is undone before it has ended
+I20 only open runs wait for something from outside, and only for what has no answer; each answer in
+    the history was given, once
 I22 only open runs have heartbeats, and only of steps that are not answered; log lines have a run
 """
 
@@ -82,6 +84,7 @@ def check(dump: Dump) -> list[Violation]:
             found += [Violation(invariant, _named(key), text) for text in rule(kept)]
         found += [Violation("I22", _named(key), text) for text in _heartbeats(kept, dump)]
         found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
+        found += [Violation("I20", _named(key), text) for text in _waits(kept, dump)]
     found += [Violation("I9", _named(key), text) for key, text in broken_ties(dump)]
     return found + list(_unkept_promises(dump))
 
@@ -100,6 +103,8 @@ def _strays(dump: Dump) -> Iterator[Violation]:
         for key in kept.keys() - rows_of.keys():
             if kept[key]:
                 yield Violation("I1", _named(key), f"there are {what} and no run")
+    for key in {(wait.ns, wait.run) for wait in dump.waits} - rows_of.keys():
+        yield Violation("I20", _named(key), "somebody is asked and there is no run")
     for key in (dump.progress.keys() | dump.logs.keys()) - rows_of.keys():
         yield Violation("I22", _named(key), "there are heartbeats or log lines and no run")
 
@@ -282,6 +287,25 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
             yield f"{beat.key} is answered and has a heartbeat"
         if beat.epoch > kept.run.epoch:
             yield f"the heartbeat of {beat.key} has epoch {beat.epoch} of {kept.run.epoch}"
+
+
+def _waits(kept: Kept, dump: Dump) -> Iterator[str]:
+    run, living = kept.run, kept.living
+    ids = {message.id for message in kept.inbox}
+    for wait in dump.waits:
+        if (wait.ns, wait.run) != (run.ns, run.id):
+            continue
+        if wait.state == "open" and run.status in CLOSED:
+            yield f"it is {run.status} and {wait.key} is open"
+        ends = [e for e in living if e.key == wait.key and CLASS_OF[e.kind] == "answer"]
+        if wait.state == "open" and ends and ends[-1].generation == wait.generation:
+            yield f"{wait.key} is open, and event {ends[-1].seq} answers it"
+        if wait.state == "answered" and f"answer/{wait.secret}" not in ids:
+            yield f"{wait.key} was answered, and no message says so"
+    given = Counter(m.name for m in kept.inbox if m.kind == "answer" and m.n <= run.inbox_read)
+    used = Counter(event.key for event in kept.events if event.kind == "question.answered")
+    for key, times in (used - given).items():
+        yield f"{key} was answered {given[key]} times, and {given[key] + times} events say so"
 
 
 def _undos(kept: Kept) -> Iterator[str]:

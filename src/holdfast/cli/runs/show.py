@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -177,6 +178,8 @@ WORDS: Mapping[str, Callable[[Event], str]] = {
     "cancel.requested": lambda _: "cancel requested",
     "note.patched": lambda event: f"change {clean(event.key)}",
     "deadline.passed": lambda _: "deadline passed",
+    "step.deferred": lambda event: f"{clean(event.key)} is completed later",
+    "answer.unused": lambda event: f"answer to {clean(event.key)}, not used",
     "run.reopened": _reopening,
     "run.continued": lambda event: f"continued as generation {event.generation}",
 }
@@ -211,6 +214,23 @@ def _reopened(event: Event) -> str:
     return " · ".join([*parts, str(value.get("reason", ""))]).removesuffix(" · ")
 
 
+def _asked(event: Event) -> str:
+    value = fields_of(event.payload)
+    told = [str(value.get("question")), ", ".join(value.get("to", ()))]
+    return " · ".join(told).removesuffix(" · ")
+
+
+def _answered(event: Event) -> str:
+    value = fields_of(event.payload)
+    told = value["why"] if "why" in value else json.dumps(value.get("value"), ensure_ascii=False)
+    return f"{told} · {value['by']}" if value.get("by") else str(told)
+
+
+def _until(event: Event) -> str:
+    due = fields_of(event.payload).get("due")
+    return "" if due is None else f"until {clock(int(due))}"
+
+
 DETAILS: Mapping[EventKind, Callable[[Event], str]] = {
     "timer.fired": lambda event: f"was due at {clock(int(event.payload or 0))}",
     "note.patched": lambda event: f"version {fields_of(event.payload).get('version', 1)}",
@@ -219,4 +239,8 @@ DETAILS: Mapping[EventKind, Callable[[Event], str]] = {
     "child.started": family.detail,
     "child.closed": family.detail,
     "run.reopened": _reopened,
+    "step.deferred": _until,
+    "question.asked": _asked,
+    "question.answered": _answered,
+    "answer.unused": _answered,
 }

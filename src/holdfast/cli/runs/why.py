@@ -17,6 +17,7 @@ from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of
 from holdfast.cli.failures import owed_in
+from holdfast.cli.questions import typed
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.cli.workers import said_by
@@ -27,6 +28,7 @@ from holdfast.model.failures import decode_failure
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
+from holdfast.model.waits import Wait, WaitFilter, question_in, token_in
 from holdfast.model.workers import WorkerRow
 
 Next = tuple[str, str]
@@ -40,6 +42,8 @@ class Case(NamedTuple):
     now: int
     url: str
     definitions: tuple[Definition, ...]
+    waits: tuple[Wait, ...] = ()
+    """What it waits for from outside."""
 
     @property
     def run(self) -> Run:
@@ -83,12 +87,15 @@ def command(door: Door, run: str, as_json: bool) -> None:
         loaded = await engine.load(await found(engine, run))
         store = store_in(engine)
         known = await store.definitions(loaded.run.ns, loaded.run.workflow)
-        return Case(loaded, tuple(await store.workers()), store.now(), door.url, known)
+        waits = await store.waits(WaitFilter(loaded.run.ns, loaded.run.id))
+        still = tuple(wait for wait in waits if wait.state == "open")
+        return Case(loaded, tuple(await store.workers()), store.now(), door.url, known, still)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
     bucket = bucket_of(case.run, leases, case.now)
     told = WORDS[bucket](case)
+    told = _with_waits(case, told)
     told.sentences.extend(_messages(case))
     if as_json:
         commands = [command for command, _ in told.commands]
@@ -108,6 +115,24 @@ def _say(case: Case, bucket: str, told: Told) -> None:
         STDOUT.say(f"  {sentence}")
     STDOUT.say()
     STDOUT.next_commands(told.commands)
+
+
+def _with_waits(case: Case, told: Told) -> Told:
+    """Say what is asked of whom, and which steps others complete, with what to type."""
+    deferred = {event.key for event in case.loaded.events if event.kind == "step.deferred"}
+    sentences, commands = list[str](), list[Next]()
+    for wait in case.waits:
+        since, until = ago(wait.asked_at, case.now), ""
+        if wait.expires_at is not None:
+            until = f", until {moment(wait.expires_at)} ({ahead(wait.expires_at, case.now)})"
+        if wait.kind == "question":
+            asked, to = question_in(wait), f" {', '.join(wait.to)}" if wait.to else ""
+            sentences.append(clean(f"It asked{to} {since}{until}: {asked.question}"))
+            commands.append((typed(case.run.id, asked), "answer it"))
+        elif wait.key in deferred:
+            sentences.append(clean(f"Step {wait.key} is completed from outside{until}."))
+            commands.append((f"holdfast steps complete {token_in(wait)} JSON", "give its result"))
+    return Told([*told.sentences, *sentences], [*commands, *told.commands])
 
 
 def _messages(case: Case) -> list[str]:
@@ -202,7 +227,10 @@ def _due(case: Case) -> Told:
 
 
 def _waiting(case: Case) -> Told:
-    what = _awaited(case.run) or "a message"
+    what = _awaited(case.run)
+    if not what:
+        asks = any(wait.kind == "question" for wait in case.waits)
+        what = "an answer" if asks else "an outcome" if case.waits else "a message"
     sentences = [f"It has waited for {what} for {span(case.now - case.run.updated_at)}."]
     sentences.append("Nothing else wakes it; no worker holds it meanwhile.")
     sentences += _unhandled(case.run)

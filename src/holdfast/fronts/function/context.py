@@ -34,6 +34,14 @@ class Attempt:
         """Return the details that an earlier attempt left."""
         return None
 
+    def token(self) -> str:
+        """Return what names this attempt to whoever completes it; empty if nobody can."""
+        return ""
+
+    def callbacks(self) -> str:
+        """Return the address at which outcomes are taken; empty if there is none."""
+        return ""
+
 
 CURRENT: ContextVar[Attempt] = ContextVar("holdfast_attempt")
 

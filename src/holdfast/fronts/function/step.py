@@ -26,6 +26,7 @@ from holdfast.errors import BadDefinition, StepFailed, StepTimedOut
 from holdfast.fronts.function.naming import check_function, is_async, local_names, name_of
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
 from holdfast.machine import current
+from holdfast.machine.tasks import key_of
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Failure
 from holdfast.model.failures import failure_of
@@ -168,6 +169,29 @@ class SyncStep(Step[P, R]):
         return self.function
 
 
+class Later(Step[P, R]):
+    """A step whose outcome may come from outside: it has a token before it begins."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *args, **kwargs):
+            """Return a coroutine that gives the result. In a body, the key is taken here."""
+            call, machine = super().__call__(*args, **kwargs), current()
+            if machine is not None:
+                from holdfast.machine.questions import outside_of
+
+                outside_of(machine).add_step(key_of(call))
+            return call
+
+
+class LaterAsyncStep(Later[P, R], AsyncStep[P, R]):
+    """... made from an `async def`."""
+
+
+class LaterSyncStep(Later[P, R], SyncStep[P, R]):
+    """... made from a plain `def`."""
+
+
 class StepDecorator(Protocol):
     """What `@app.step(...)` puts on a function."""
 
@@ -187,11 +211,17 @@ def make_step(
     name: str | None = None,
     settings: StepOptions = DEFAULTS,
     raises: Iterable[type[Exception]] = (),
+    completes_later: bool = False,
 ) -> AsyncStep[..., Any] | SyncStep[..., Any]:
     """Return the step of a function, sync or async. Raises `BadDefinition`."""
+    given: dict[str, Any] = {"name": name, "settings": settings, "raises": raises}
     if is_async(function):
-        return AsyncStep(function, name=name, settings=settings, raises=raises)
-    return SyncStep(function, name=name, settings=settings, raises=raises)
+        if completes_later:
+            return LaterAsyncStep[..., Any](function, **given)
+        return AsyncStep[..., Any](function, **given)
+    if completes_later:
+        return LaterSyncStep[..., Any](function, **given)
+    return SyncStep[..., Any](function, **given)
 
 
 def settings_of(

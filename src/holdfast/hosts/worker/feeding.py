@@ -7,10 +7,12 @@ deadline. What the body says on an event is recorded right after it.
 from __future__ import annotations
 
 from holdfast.errors import BodyStuck
+from holdfast.fronts.function.completing import CompleteLater
 from holdfast.hosts.worker import attempts, family, overdue, telling
 from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
+from holdfast.hosts.worker.waiting import Waiting
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.events import Event
@@ -25,7 +27,7 @@ class Feeding(Conversing):
     def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
         """Feed one thing at a time: messages first, a cancel before all, then answers."""
         if mail:
-            self._feed_mail(draft, mail)
+            results = self._feed_mail(draft, results, mail)
         if len(results) == 1:
             self._feed_result(draft, results[0])
         elif results:
@@ -41,12 +43,16 @@ class Feeding(Conversing):
             family.start_children(self, draft)
         return self._take_turn()
 
-    def _feed_mail(self, draft: Draft, mail: tuple[Message, ...]) -> None:
+    def _feed_mail(
+        self, draft: Draft, results: list[Result], mail: tuple[Message, ...]
+    ) -> list[Result]:
+        """Feed what came from outside; return the results that still count after it."""
+        machine = self.machine
         for message in sorted(mail, key=lambda m: (m.kind != "cancel", m.n)):
-            ended = self.machine.ended
-            if ended is not None and ended.status == "continued":
+            if machine.ended is not None and machine.ended.status == "continued":
                 break  # it stays in the inbox, for the next generation
             self._feed_message(draft, message)
+        return results if self.waits is None else self.waits.current(results)
 
     def _record_shown(self, draft: Draft) -> None:
         shown, self._shown = self._shown, ()
@@ -68,6 +74,9 @@ class Feeding(Conversing):
         return turn
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
+        if message.kind == "answer":
+            self.outside().hear(draft, message)
+            return
         event = draft.add_message(message)
         if event is None:
             if message.kind == "update":
@@ -87,6 +96,22 @@ class Feeding(Conversing):
         if self.machine.notes:
             self._note(draft)
 
+    def outside(self) -> Waiting:
+        """Return what the run waits for from outside; most runs have none."""
+        if self.waits is None:
+            self.waits = Waiting(self)
+        return self.waits
+
+    def feed_result(self, draft: Draft, result: Result) -> None:
+        """Show the body how a step ended, if it still asks for it."""
+        self._feed_result(draft, result)
+
+    def feed_event(self, draft: Draft, event: Event) -> None:
+        """Show the body an event of the turn, and record what it says on it."""
+        self.machine.feed(event)
+        if self.machine.notes:
+            self._note(draft)
+
     def _feed_result(self, draft: Draft, result: Result) -> None:
         key = result.ask.key
         if key not in self.machine.asks or self.machine.ended is not None:
@@ -98,6 +123,9 @@ class Feeding(Conversing):
             )
             if self.machine.notes:
                 self._note(draft)
+            return
+        if isinstance(result.error, CompleteLater):
+            self.outside().defer(draft, result)
             return
         decided = attempts.decide(result, result.error, self._worker.chance(), draft.at)
         if decided.retrying is None:
@@ -112,6 +140,8 @@ class Feeding(Conversing):
     def _fire_timers(self, draft: Draft) -> None:
         machine = self.machine
         if not self.paused:
+            if self.waits is not None:
+                self.waits.expire(draft)
             while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
                 machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
                 if machine.notes:
@@ -135,5 +165,6 @@ class Feeding(Conversing):
         return [ask for key, ask in self.machine.asks.items() if key not in begun]
 
     def _begun(self) -> set[str]:
-        """Return the keys of steps that run, or whose result waits for the next turn."""
-        return {*self.running, *(result.ask.key for result in self._results)}
+        """Return the keys of steps that run, or whose outcome is on its way."""
+        begun = {*self.running, *(result.ask.key for result in self._results)}
+        return begun if self.waits is None else begun.union(self.waits.deferred)

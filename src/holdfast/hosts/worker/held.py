@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.hosts.worker import length, replay, updates
@@ -22,7 +22,10 @@ from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 
 if TYPE_CHECKING:
+    from holdfast.hosts.worker.waiting import Deferred, Waiting
     from holdfast.hosts.worker.worker import Worker
+
+NOTHING_DEFERRED: Mapping[str, Deferred] = {}
 
 State = Literal["held", "parked", "closed", "lost"]
 
@@ -38,12 +41,11 @@ class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_errand", "_failures", "_flight", "_is_new", "_long_at",
-        "_look",
-        "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at", "_results", "_resumes",
-        "_retries", "_shown", "_superseded", "_visitors", "_waiting", "_wake", "_worker",
-        "cancelled_at", "draining", "family", "inbox_seq", "keyed_as", "last_at", "machine",
-        "notebook", "paused", "run", "running", "seq", "state",
+        "_born", "_call", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_is_new",
+        "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at",
+        "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors", "_waiting",
+        "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq", "keyed_as",
+        "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state", "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -82,6 +84,8 @@ class Held:
         self._superseded: tuple[tuple[int, ...], int] = ((), 0)
         self.notebook: Notebook | None = None
         self.family: Family | None = None
+        self.waits: Waiting | None = None
+        self._deferred: Mapping[str, Deferred] = NOTHING_DEFERRED
 
     # --- what others tell it
 
@@ -118,6 +122,15 @@ class Held:
         """Return where things that are said go; most runs say nothing and have none."""
         self.notebook = self.notebook or Notebook(self, self._worker.scribe)
         return self.notebook
+
+    @property
+    def callbacks(self) -> str:
+        """The address at which outcomes of steps are taken; empty if there is none."""
+        return self._worker.settings.callbacks
+
+    def retrying(self, key: str) -> Retrying | None:
+        """Return how often the step was attempted, if it is not its first time."""
+        return self._retries.get(key)
 
     def poke(self) -> None:
         """Have `drive` look again, once no commit is on its way."""
@@ -157,13 +170,16 @@ class Held:
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""
-        timer = self.machine.next_timer()
-        if not self._retries and self._deadline is None and self.cancelled_at is None:
+        timer, waiting = self.machine.next_timer(), self.waits
+        is_plain = self._deadline is None and self.cancelled_at is None and waiting is None
+        if is_plain and not self._retries:
             return None if timer is None else timer[0]
-        running = self.running
-        times = [again.at for key, again in self._retries.items() if key not in running]
+        begun = self.running if waiting is None else {**self.running, **waiting.deferred}
+        times = [again.at for key, again in self._retries.items() if key not in begun]
         if timer is not None:
             times.append(timer[0])
+        if waiting is not None:
+            times += waiting.next_due()
         if self._deadline is not None:
             times.append(self._deadline)
         if (forced_at := self._forced_at()) is not None:
@@ -186,8 +202,13 @@ class Held:
         return wake_at is not None and wake_at - now <= self._worker.settings.keep * 1e6
 
     def _reason(self) -> str:
-        machine = self.machine
-        told = replay.reason(machine.awaited_signals(), self._retries, machine.awaited_children())
+        machine, waits, retries = self.machine, self.waits, self._retries
+        others = [f"child {id}" for id in machine.awaited_children()]
+        others += [f"an answer to {key}" for key in machine.awaited_answers()]
+        if waits is not None:
+            others += [f"somebody to complete {key}" for key in waits.deferred]
+            retries = {key: each for key, each in retries.items() if key not in waits.deferred}
+        told = replay.reason(machine.awaited_signals(), retries, others)
         if machine.handlers is None and not self._waiting:
             return told
         return updates.reason(told, machine.awaited_updates(), self._waiting)

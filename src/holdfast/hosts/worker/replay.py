@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.overdue import waited_for
+from holdfast.hosts.worker.waiting import Deferred
 from holdfast.machine import Machine
 from holdfast.machine.sagas import taken_back
-from holdfast.model.events import Event
+from holdfast.model.events import Event, EventKind
 from holdfast.model.failures import in_a_line
 from holdfast.model.travel import keyed_as
 
@@ -28,6 +29,15 @@ class Folded(NamedTuple):
     reopened_seq: int
     keyed_as: int
     """The generation in the idempotency keys of its steps."""
+    deferred: dict[str, Deferred]
+    """Steps whose outcome comes from outside."""
+
+
+REMEMBERED: frozenset[EventKind] = frozenset({
+    "step.retrying", "step.deferred", "cancel.requested", "deadline.passed", "run.paused",
+    "run.resumed", "run.reopened",
+})  # fmt: skip
+"""The kinds that leave something for the host to do."""
 
 
 def feed(
@@ -58,11 +68,14 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
     paused = False
     overdue: str | None = None
     reopened_at = reopened_seq = 0
+    deferred: dict[str, Deferred] = {}
     last_at = events[-1].at if events else 0
     for event in events:
+        if event.kind not in REMEMBERED:
+            continue
+        if event.generation == generation:
+            _remember(event, retries, deferred)
         match event.kind:
-            case "step.retrying" if event.generation == generation:
-                retries[event.key] = _retrying(event)
             case "cancel.requested":
                 cancelled_at, paused = cancelled_at or event.at, False
             case "deadline.passed":
@@ -74,7 +87,16 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
             case _:
                 continue
     keys = keyed_as(events, generation) if reopened_seq else generation
-    return Folded(last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys)
+    return Folded(
+        last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, deferred
+    )
+
+
+def _remember(event: Event, retries: dict[str, Retrying], deferred: dict[str, Deferred]) -> None:
+    if event.kind == "step.retrying":
+        retries[event.key] = _retrying(event)
+    elif event.kind == "step.deferred":
+        deferred[event.key] = Deferred(**json.loads(event.payload or b"{}"))
 
 
 def _retrying(event: Event) -> Retrying:
@@ -84,11 +106,10 @@ def _retrying(event: Event) -> Retrying:
 
 
 def reason(
-    signals: tuple[str, ...], retries: Mapping[str, Retrying], children: Iterable[str] = ()
+    signals: tuple[str, ...], retries: Mapping[str, Retrying], others: Sequence[str] = ()
 ) -> str:
     """Say what a parked run waits for, as `why` shows it."""
-    parts = [f"signal {name}" for name in signals]
-    parts += [f"child {id}" for id in children]
+    parts = [*(f"signal {name}" for name in signals), *others]
     parts += [
         f"attempt {retrying.attempts + 1} of {key} after {retrying.error}"
         for key, retrying in retries.items()

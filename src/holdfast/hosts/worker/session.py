@@ -17,7 +17,7 @@ from functools import partial
 from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
 from holdfast.hosts.worker import attempts, continuing, family, length, overdue, replay, telling
 from holdfast.hosts.worker.feeding import Feeding
-from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, State
+from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, NOTHING_DEFERRED, State
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
@@ -96,6 +96,8 @@ class Session(Feeding):
             self._block(draft, error, mail)
             turn = Turn()
         self._conclude(draft, turn)
+        if self.waits is not None or self.machine.outside is not None:
+            self._settle_waits(draft)
         if draft.has_changes:
             self._commit(draft, turn, results)
         else:
@@ -200,7 +202,9 @@ class Session(Feeding):
             self._failures = 0
             self._worker.health.works(self.run.id)
         answer = dispatch.read(command, outcome)
-        if answer == "mail":
+        if answer == "mail" and draft.waits is not None and draft.waits.overs:
+            self._throw_away(results)  # what came may be the answer that this turn gave up
+        elif answer == "mail":
             draft.stay()
             self.mail_came()
             self._commit(draft, turn, results)
@@ -236,8 +240,8 @@ class Session(Feeding):
             # As in the store: no longer suspected, so another suspect may be held beside it.
             self.run = self.run._replace(strikes=0)
             self._worker.look_for_more()
-        if self.notebook is not None:
-            self.notebook.kept()
+        if self.notebook is not None or draft.waits is not None:
+            self._kept(draft)
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
@@ -253,6 +257,13 @@ class Session(Feeding):
             self._start(turn.asks)
         else:
             self._end_as("parked" if draft.status == "waiting" else "closed")
+
+    def _kept(self, draft: Draft) -> None:
+        """Note that what was written beside the history is stored."""
+        if self.notebook is not None:
+            self.notebook.kept()
+        if draft.waits is not None:
+            self.outside().kept(draft.waits)
 
     def _begin_generation(self, generation: int) -> None:
         """Forget what the former body asked for: its keys mean something else from now on."""
@@ -308,7 +319,7 @@ class Session(Feeding):
         for key in [key for key in self.running if self.machine.asks.get(key) is None]:
             self.running.pop(key).stop()
         self._resumes = True
-        return True
+        return await self._recall_waits(is_new=born is not None)
 
     def _begin_again(self) -> Machine:
         self.machine.close()
@@ -322,6 +333,34 @@ class Session(Feeding):
         self._mail_came = False
         self._mail = loaded.mail
         self.inbox_seq = loaded.run.inbox_seq
+        if _has_answers(loaded.mail):
+            return await self._learn_waits()
+        return True
+
+    async def _recall_waits(self, *, is_new: bool) -> bool:
+        """After a replay, know again what is waited for from outside. Is it still ours?"""
+        is_any = self.machine.outside is not None or self.waits is not None
+        if not is_any and not _has_answers(self._mail):
+            return True
+        if not is_new and not await self._learn_waits():
+            return False
+        self.outside().recall(self._deferred)
+        return True
+
+    async def _learn_waits(self) -> bool:
+        """Read what the run waits for from outside, after its mail. Is it still ours?"""
+        waiting = self.outside()
+        waiting.learn(await self._worker.waits_of(self.run))
+        while unheard := waiting.unheard(self._mail):
+            # Its message was read before, or has come since we looked.
+            loaded = await self._load(after=self.seq)
+            if loaded is None:
+                return False
+            if loaded.mail == self._mail:
+                self._mail = (*unheard, *self._mail)
+                return True
+            self._mail, self.inbox_seq = loaded.mail, loaded.run.inbox_seq
+            waiting.learn(await self._worker.waits_of(self.run))
         return True
 
     async def _load(self, *, after: int) -> Loaded | None:
@@ -349,6 +388,11 @@ class Session(Feeding):
         except StoreError as failure:  # it is found again among those held without a session
             log.warning("run %s could not be blocked: %s", self.run.id, failure)
 
+    def _settle_waits(self, draft: Draft) -> None:
+        """Have the turn say what is waited for from outside; one that is set aside changes none."""
+        if draft.status != "blocked":
+            self.outside().settle(draft)
+
     def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
         shape = self._worker.workflow_of(self.run).shape
         overdue.set_aside(draft, self.run, error, mail, self.machine.notes, shape)
@@ -364,6 +408,7 @@ class Session(Feeding):
         folded = replay.fold(events, self.run.generation)
         self.family = family.family_of(events, self.run, machine, self.family)
         self._superseded = (left_out, folded.reopened_seq)
+        self._deferred = folded.deferred or NOTHING_DEFERRED
         self.last_at = folded.last_at
         if machine.base > 1:
             noticed_at = length.noticed_at(self._worker.settings.history)
@@ -416,6 +461,10 @@ class Session(Feeding):
         self._worker.health.forget(self.run.id)
         if self.state != "parked":
             self.machine.close()
+
+
+def _has_answers(mail: tuple[Message, ...]) -> bool:
+    return any(message.kind == "answer" for message in mail)
 
 
 async def _raise(error: Exception) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
+from holdfast.fronts.function.completing import CompleteLater
 from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
@@ -102,6 +103,15 @@ class StepRun(Attempt):
         """Return the details that an earlier attempt left."""
         beat = self.speak().earlier
         return None if beat is None else beat.details
+
+    def token(self) -> str:
+        """Return what names this attempt to whoever completes it; empty if nobody can."""
+        waits = self.session.waits if self.session is not None else None
+        return "" if waits is None else waits.token(self.key)
+
+    def callbacks(self) -> str:
+        """Return the address at which outcomes are taken; empty if there is none."""
+        return self.session.callbacks if self.session is not None else ""
 
     def speak(self) -> Voice:
         """Return the voice of this attempt; most never need one."""
@@ -209,7 +219,7 @@ class Steps:
                 if run.settle is _nobody or _is_cancelled():
                     raise
                 result = Result(ask, number, _us(clock() - began), error=error)
-            except (Exception, SystemExit) as error:  # exit() in a step ends the step, no more
+            except (Exception, SystemExit, CompleteLater) as error:  # exit() ends the step, no more
                 result = Result(ask, number, _us(clock() - began), error=error)
             CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
             run.settle(result)

@@ -12,6 +12,7 @@ from holdfast.model.failures import encode_failure, failure_of, in_a_line
 from holdfast.model.makers import maker
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
+from holdfast.model.waits import Waits
 from holdfast.model.writes import Replied, Send
 
 CLOSES: dict[str, EventKind] = {
@@ -31,7 +32,7 @@ class Draft:
     __slots__ = (
         "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
         "at", "continues", "events", "family", "replies", "run", "sends", "status",
-        "superseded_by", "supersedes",
+        "superseded_by", "supersedes", "waits",
     )  # fmt: skip
 
     def __init__(self, run: Run, seq: int, at: int, family: Family | None = None) -> None:
@@ -45,6 +46,7 @@ class Draft:
         self.continues = False
         self.supersedes: tuple[int, ...] = ()
         self.superseded_by = 0
+        self.waits: Waits | None = None
         self._inbox_read: int | None = None
         self._messages: tuple[int, ...] = ()
         self._parks_at: int | None = None
@@ -57,7 +59,9 @@ class Draft:
         """Tell whether there is anything to commit."""
         if self.events or self.status != "running" or self.supersedes:
             return True
-        return bool(self._inbox_read is not None or self.replies or self.sends)
+        if self._inbox_read is not None or self.waits is not None:
+            return True
+        return bool(self.replies or self.sends)
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
@@ -86,14 +90,14 @@ class Draft:
         return self.add(Event("step.started", self.at, ask.key, payload, ask.asked_seq, ask.digest))
 
     def add_message(self, message: Message) -> Event | None:
-        """Move a message from the inbox into the history; an update only counts as read.
+        """Move a message from the inbox into the history; some only count as read.
 
         The end of a child that the history does not know, or knows already, leaves no event.
         """
         self._messages = (*self._messages, message.n)
         if message.n > self.run.inbox_read:  # an undecided update may have been read long ago
             self._inbox_read = max(self._inbox_read or 0, message.n)
-        if message.kind == "update":
+        if message.kind in ("update", "answer"):
             return None
         if message.kind == "child":
             closed = self.family.closed_by(message, self.at) if self.family is not None else None
@@ -200,10 +204,12 @@ class Draft:
 
     def command(self, worker: str, known_inbox: int) -> CommitTurn:
         """Return the commit of this turn."""
-        run = self.run
+        run, parks_at = self.run, self._parks_at
+        if self.waits is not None and self.waits.overs:
+            parks_at = known_inbox  # what nobody waits for any more must not have been answered
         return _new_command((
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
             worker if self.status == "running" else None, self._reason, self._wake_at,
-            self._inbox_read, self._parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox, None, self.continues, self.replies, tuple(self.sends),
+            self._inbox_read, parks_at, self._due, self.supersedes, self.superseded_by,
+            known_inbox, None, self.continues, self.replies, tuple(self.sends), self.waits,
         ))  # fmt: skip

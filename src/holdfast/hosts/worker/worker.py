@@ -35,6 +35,7 @@ from holdfast.model.commands import DefineWorkflow, ReapLeases, RenewLease, Reti
 from holdfast.model.events import Event
 from holdfast.model.run import SINCE_START, Loaded, Run
 from holdfast.model.settings import Settings
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Notice, Reap
 from holdfast.ports.store import Store
 
@@ -443,6 +444,16 @@ class Worker:
         for failures in itertools.count():
             try:
                 return await self.store.load(run.ns, run.id, after)
+            except StoreError as error:
+                self.health.failed(error)
+                await self.be_patient(failures)
+        raise AssertionError("there are always more numbers")
+
+    async def waits_of(self, run: Run) -> list[Wait]:
+        """Return what a run waits for from outside, however long the store is away."""
+        for failures in itertools.count():
+            try:
+                return await self.store.waits(WaitFilter(run.ns, run.id, limit=NO_EVENTS))
             except StoreError as error:
                 self.health.failed(error)
                 await self.be_patient(failures)

@@ -19,6 +19,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import NEGLECTED
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.status import CLAIMABLE
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
@@ -136,6 +137,13 @@ class MemoryStore:
         lines = self._tables.logs.get((wanted.ns, wanted.run), {})
         return [line for _, line in sorted(lines.items()) if wanted.fits(line)][: wanted.limit]
 
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Return what runs wait for from outside, the oldest first."""
+        await asyncio.sleep(0)
+        kept = [wait for waits in self._tables.waits.values() for wait in waits.values()]
+        kept.sort(key=lambda wait: (wait.asked_at, wait.run, wait.key))
+        return [wait for wait in kept if wanted.fits(wait)][: wanted.limit]
+
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit."""
         self._hearers.append(hear)
@@ -179,6 +187,9 @@ class MemoryStore:
             },
             children=dict(tables.children),
             definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
+            waits=tuple(
+                waits[step] for _, waits in sorted(tables.waits.items()) for step in sorted(waits)
+            ),
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:

@@ -12,25 +12,16 @@ from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import Message, Run
+from holdfast.model.waits import Wait
 from holdfast.model.writes import Define
 
 RunKey = tuple[str, str]
 
 
-class Tables:
-    """Dictionaries named as the tables of the other stores. Change them by the methods only."""
+class Undoing:
+    """Remembers how to take back what a transaction has changed."""
 
     def __init__(self) -> None:
-        self.runs: dict[RunKey, Run] = {}
-        self.events: dict[RunKey, list[Event]] = {}
-        self.inbox: dict[RunKey, dict[str, Message]] = {}
-        self.labels: dict[RunKey, Labels] = {}
-        self.workers: dict[str, int] = {}
-        self.progress: dict[RunKey, dict[str, Progress]] = {}
-        self.logs: dict[RunKey, dict[int, LogLine]] = {}
-        self.definitions: dict[Define, Definition] = {}
-        self.children: dict[RunKey, Link] = {}
-        self.pruned: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
 
     @contextmanager
@@ -43,6 +34,24 @@ class Tables:
             while self._undo:
                 self._undo.pop()()
             raise
+
+
+class Tables(Undoing):
+    """Dictionaries named as the tables of the other stores. Change them by the methods only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: dict[RunKey, Run] = {}
+        self.events: dict[RunKey, list[Event]] = {}
+        self.inbox: dict[RunKey, dict[str, Message]] = {}
+        self.labels: dict[RunKey, Labels] = {}
+        self.workers: dict[str, int] = {}
+        self.progress: dict[RunKey, dict[str, Progress]] = {}
+        self.logs: dict[RunKey, dict[int, LogLine]] = {}
+        self.waits: dict[RunKey, dict[str, Wait]] = {}
+        self.definitions: dict[Define, Definition] = {}
+        self.children: dict[RunKey, Link] = {}
+        self.pruned: dict[str, int] = {}
 
     def put_run(self, run: Run) -> None:
         """Insert or replace a run's row."""
@@ -60,11 +69,12 @@ class Tables:
         run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
         labels = self.labels.pop(key, None)
         lines, link = self.logs.pop(key, {}), self.children.pop(key, None)
+        waits = self.waits.pop(key, {})
         self.drop_progress(key)
 
         def restore() -> None:
             self.runs[key], self.events[key], self.inbox[key] = run, events, inbox
-            self.logs[key] = lines
+            self.logs[key], self.waits[key] = lines, waits
             if labels is not None:
                 self.labels[key] = labels
             if link is not None:
@@ -131,6 +141,16 @@ class Tables:
         if line.at not in lines:
             lines[line.at] = line
             self._undo.append(lambda: lines.pop(line.at))
+
+    def put_wait(self, wait: Wait) -> None:
+        """Add what a run waits for from outside, or replace it."""
+        waits = self.waits.setdefault((wait.ns, wait.run), {})
+        before = waits.get(wait.key)
+        waits[wait.key] = wait
+        if before is None:
+            self._undo.append(lambda: waits.pop(wait.key))
+        else:
+            self._undo.append(lambda: waits.__setitem__(wait.key, before))
 
     def put_definition(self, key: Define, definition: Definition) -> None:
         """Keep a definition, or replace what is known of it."""

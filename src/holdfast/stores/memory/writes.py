@@ -11,6 +11,7 @@ from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Run
 from holdfast.model.status import ASIDE, CLOSED
+from holdfast.model.waits import Answer, Waits
 from holdfast.model.writes import (
     Advance,
     Annotate,
@@ -111,6 +112,8 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
     for told in write.replies:
         message = tables.inbox[key][told.message]
         tables.put_message(key, message._replace(state=told.state, reply=told.payload))
+    if write.waits is not None:
+        _wait(tables, key, write.waits, write.at)
     heard = kinship.carry_out(family, write.sends) if family else ()
     return Outcome(True, None, changed.inbox_seq, changed.cancel, heard=heard)
 
@@ -172,6 +175,8 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         return Outcome(False, run, total=1)
     if run.status in CLOSED or run.status == write.unless or (write.cancels and run.cancel):
         return Outcome(False, run)
+    if write.answers is not None and not _answered(tables, key, write.answers, now):
+        return Outcome(False, run)
     place = run.inbox_seq + 1
     changed = run._replace(
         inbox_seq=place,
@@ -220,6 +225,9 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
     heard = [*kinship.carry_out(Kindred(tables, now), write.sends)]
     if write.status in CLOSED or write.rewind is not None:
         tables.drop_progress(key)
+    if write.ends_waits:
+        overs = tuple((each, write.ends_waits) for each in tables.waits.get(key, {}))
+        _wait(tables, key, Waits(overs=overs), write.event.at)
     if write.status in CLOSED:
         departs = Depart(write.ns, write.run, changed.generation, event)
         heard += kinship.depart(Kindred(tables, now), departs)
@@ -262,6 +270,25 @@ def _add(tables: Tables, key: RunKey, said: Annotations) -> None:
         tables.put_progress(key, beat)
     if said.forgets:
         tables.drop_progress(key, *said.forgets)
+
+
+def _wait(tables: Tables, key: RunKey, waits: Waits, at: int) -> None:
+    for wait in waits.opens:
+        tables.put_wait(wait)
+    for each, why in waits.overs:
+        found = tables.waits.get(key, {}).get(each)
+        if found is not None and found.state == "open":
+            tables.put_wait(found._replace(state="over", settled_at=at, why=why))
+
+
+def _answered(tables: Tables, key: RunKey, answer: Answer, now: int) -> bool:
+    found = tables.waits.get(key, {}).get(answer.key)
+    if found is None or found.state != "open" or found.secret != answer.secret:
+        return False
+    tables.put_wait(
+        found._replace(state="answered", settled_at=now, by=answer.by, answer=answer.payload)
+    )
+    return True
 
 
 def _renew(tables: Tables, write: Renew, now: int) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.model.events import Event, continuations
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
+from holdfast.model.waits import Answer
 from holdfast.model.writes import (
     Advance,
     Create,
@@ -38,6 +39,8 @@ async def write_alone(ask: Ask, batch: Sequence[Write], now: int | None) -> list
 
 
 async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
+    if type(write) is Put and write.answers is not None:
+        return await _answer(ask, write, write.answers, now)
     special = _SPECIAL.get(type(write))
     if special is not None:
         return await special(ask, write, now)
@@ -144,10 +147,26 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     heard = await kindred.carry_out(ask, ns, write.sends, now, write_alone)
     if write.status in CLOSED or write.rewind is not None:
         await ask(SQL.delete_progress, ns=ns, run=run)
+    if write.ends_waits:
+        await ask(SQL.end_waits, ns=ns, run=run, why=write.ends_waits, at=event.at)
     if write.status in CLOSED:
         departs = Depart(ns, run, changed.generation, numbered)
         heard += await kindred.depart(ask, [departs], now, write_alone)
     return Outcome(True, changed, heard=tuple(heard))
+
+
+async def _answer(ask: Ask, write: Put, answer: Answer, now: int | None) -> Outcome:
+    """Put a message only if what it answers is open. Under the run's lock nobody can end it."""
+    here = {"ns": write.ns, "run": write.run, "key": answer.key, "secret": answer.secret}
+    await ask(SQL.lock_run, ns=write.ns, run=write.run)
+    [[is_open]] = await ask(SQL.is_wait_open, **here)
+    if not is_open:
+        known = await ask(SQL.is_message, ns=write.ns, run=write.run, id=write.message.id)
+        return Outcome(False, await read_run(ask, write.ns, write.run), total=len(known))
+    outcome = await _write(ask, write._replace(answers=None), now)
+    if outcome.applied:
+        await ask(SQL.answer_wait, **here, by=answer.by, answer=answer.payload, now=now)
+    return outcome
 
 
 async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:

@@ -11,6 +11,7 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.run import Message, Run
+from holdfast.model.waits import wait_of
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.reader import labelled, log_line
 from holdfast.stores.postgres.statements import queries
@@ -34,6 +35,7 @@ async def dump(ask: Ask, now: int) -> Dump:
         logs=_by_run(await ask(SQL.dump_lines), log_line),
         definitions=tuple(map(Definition._make, await ask(SQL.dump_definitions))),
         children={(ns, run): Link(*link) for ns, run, *link in await ask(SQL.dump_children)},
+        waits=tuple(map(wait_of, await ask(SQL.dump_waits))),
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from holdfast.errors import StoreUnavailable
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
-from holdfast.stores.postgres import doctor
+from holdfast.stores.postgres import doctor, reader
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
@@ -27,6 +28,7 @@ class Inspection(ABC):
     """The half of the store that operators see."""
 
     _target: Target
+    _reads: Line
     _searches: Line
 
     @abstractmethod
@@ -48,6 +50,11 @@ class Inspection(ABC):
         with reading():
             rows = await self._searches.fetch(SQL.buckets, now=self.test_time(), closed=CLOSED_LIST)
         return {(ns, run): tuple(names.split()) for ns, run, names in rows}
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Return what runs wait for from outside, the oldest first."""
+        with reading():
+            return await reader.waits(self._reads if wanted.run else self._searches, wanted)
 
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""

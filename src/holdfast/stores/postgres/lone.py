@@ -52,7 +52,8 @@ def lone_of(batch: Sequence[Write]) -> Lone | None:
     write = batch[0]
     if type(write) is Advance:
         is_plain = write.events and not write.supersedes and write.annotations is None
-        is_plain = is_plain and not (write.continues or write.replies or write.sends)
+        beside = write.continues or write.replies or write.sends or write.waits
+        is_plain = is_plain and not beside
         return Turn(write) if is_plain else None
     if type(write) is Create:
         is_plain = write.labels is NO_LABELS and write.defines is None

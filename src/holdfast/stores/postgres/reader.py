@@ -13,6 +13,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.waits import Wait, WaitFilter, wait_of
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 from holdfast.stores.postgres.target import Row
@@ -145,3 +146,9 @@ def log_line(row: Sequence[Any]) -> LogLine:
 
 def _text(kept: bytes) -> str:
     return kept.decode("utf-8", "surrogatepass")
+
+
+async def waits(line: Line, wanted: WaitFilter) -> list[Wait]:
+    """Return what runs wait for from outside, the oldest first."""
+    asked = SQL.waits_of_run if wanted.run else SQL.open_waits
+    return list(map(wait_of, await line.fetch(asked, **wanted._asdict())))

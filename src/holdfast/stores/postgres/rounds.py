@@ -17,6 +17,7 @@ from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED
+from holdfast.model.waits import row_of
 from holdfast.model.writes import Advance, Annotate, Create, Outcome, Put, Renew, Write
 from holdfast.stores import processes
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
@@ -49,6 +50,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "forget": ("n", "key"),
     "verdict": ("n", "message", "state", "payload"),
     "tag": ("n", "ns", "run", "name", "kind", "word", "number"),
+    "wait": (
+        "n", "ns", "run", "key", "kind", "generation", "attempt", "secret", "state", "asked_at",
+        "expires_at", "recipients", "asked", "settled_at", "settled_by", "answer", "why",
+    ),
+    "over": ("n", "key", "why", "at"),
     "define": ("n", "ns", "workflow", "version", "shape"),
     "renew": ("n", "worker", "lease", "address", "info"),
 }  # fmt: skip
@@ -57,7 +63,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 HEADS = ("turn", "create", "put", "note", "renew")
 """Parts that answer; the others are said of those that were applied."""
 APPLIED = ("turn", "create", "note")
-SAID = ("event", "supersede", "line", "beat", "forget", "verdict", "tag", "define")
+SAID = (
+    "event", "supersede", "line", "beat", "forget", "verdict", "tag", "define", "wait", "over",
+)  # fmt: skip
 
 CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
 FIRST_COLUMN = 6
@@ -163,6 +171,11 @@ def _turn(parts: Parts, n: int, write: Advance) -> None:
         _said(parts, n, write.annotations)
     for told in write.replies:
         _row(parts, "verdict", n, *told)
+    if write.waits is not None:
+        for wait in write.waits.opens:
+            _row(parts, "wait", n, *row_of(wait))
+        for key, why in write.waits.overs:
+            _row(parts, "over", n, key, why, write.at)
 
 
 def _event(parts: Parts, n: int, ns: str, run: str, event: Event) -> None:
@@ -234,6 +247,8 @@ def _key_of(write: Write) -> tuple[str, str] | None:
     match write:
         case Advance(continues=True):
             return None
+        case Put() if write.answers is not None:
+            return None
         case Advance():
             return None if write.sends else (write.ns, write.run)
         case Put() | Annotate():
@@ -251,7 +266,8 @@ def _is_quick(write: Write) -> bool:
     kind = type(write)
     if kind is Advance:
         turn = cast("Advance", write)
-        return turn.annotations is None and not turn.supersedes and not turn.replies
+        is_bare = turn.annotations is None and turn.waits is None
+        return is_bare and not turn.supersedes and not turn.replies
     return kind is Create or kind is Renew
 
 

@@ -15,6 +15,7 @@ from holdfast.model.family import Link
 from holdfast.model.labels import labels_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
+from holdfast.model.waits import wait_of
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -43,13 +44,14 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
             lines.setdefault((ns, run), []).append(LogLine._make(row))
         defined = tuple(map(Definition._make, connection.execute(SQL.dump_definitions)))
         links = connection.execute(SQL.dump_children).fetchall()
+        waits = tuple(map(wait_of, connection.execute(SQL.dump_waits)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
     return Dump(
         now, runs, _frozen(events), _frozen(inbox), workers,
         labels={key: labels_of(rows) for key, rows in tags.items()},
-        progress=_frozen(beats), logs=_frozen(lines), definitions=defined,
+        progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
         children={(ns, run): Link(*link) for ns, run, *link in links},
     )  # fmt: skip
 

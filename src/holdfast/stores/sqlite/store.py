@@ -20,6 +20,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import (
     Claim,
     Claimed,
@@ -34,7 +35,7 @@ from holdfast.model.writes import (
 from holdfast.ports.store import Hear
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import FOR_WORKERS, notices_of
-from holdfast.stores.sqlite import reader, said
+from holdfast.stores.sqlite import reader, said, waiting
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.inspection import Inspection
@@ -158,6 +159,11 @@ class SqliteStore(Inspection):
     async def logs(self, wanted: LogFilter) -> list[LogLine]:
         """Return lines of a run's log, oldest first."""
         return await self._search(lambda reads: said.lines(reads, wanted))
+
+    async def waits(self, wanted: WaitFilter) -> list[Wait]:
+        """Return what runs wait for from outside, the oldest first."""
+        look = self._look if wanted.run else self._search
+        return await look(lambda reads: waiting.read(reads, wanted))
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""

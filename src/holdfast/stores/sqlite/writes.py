@@ -30,7 +30,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import said
+from holdfast.stores.sqlite import said, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
@@ -41,7 +41,7 @@ ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
-    SQL.delete_lines, SQL.delete_link, SQL.delete_run,
+    SQL.delete_lines, SQL.delete_waits, SQL.delete_link, SQL.delete_run,
 )  # fmt: skip
 
 
@@ -143,6 +143,8 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     if write.replies:
         rows = [(told.state, told.payload, ns, run, told.message) for told in write.replies]
         connection.executemany(SQL.reply_to_message, rows)
+    if write.waits is not None:
+        waiting.change(connection, ns, run, write.waits, write.at)
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     heard = kinship.carry_out(family, write.sends) if family else ()
     return Outcome(True, None, inbox_seq, cancel, heard=heard)
@@ -175,6 +177,7 @@ def settles(write: Advance) -> bool:
         or write.continues
         or write.replies != ()
         or write.sends != ()
+        or write.waits is not None
         or not write.progresses
     )
 
@@ -221,21 +224,30 @@ def _settle(connection: Connection, write: Advance, now: int) -> int:
 
 def _put(connection: Connection, write: Put, now: int) -> Outcome:
     ns, run, message = write.ns, write.run, write.message
+    if write.answers is not None and not waiting.is_open(connection, ns, run, write.answers):
+        return _not_put(connection, write)
     row = connection.execute(
         SQL.put_in_run,
         {"ns": ns, "run": run, "message": message.id, "cancels": write.cancels, "now": now,
          "unless": write.unless, "closed": CLOSED_JSON, "aside": ASIDE_JSON},
     ).fetchone()  # fmt: skip
     if row is None:
-        known = connection.execute(SQL.is_message, (ns, run, message.id)).fetchone()[0]
-        return Outcome(False, read_run(connection, ns, run), total=known)
+        return _not_put(connection, write)
     changed = Run._make(row)
     connection.execute(
         SQL.add_message,
         (ns, run, message.id, changed.inbox_seq, message.kind, message.name, message.payload,
          message.at),
     )  # fmt: skip
+    if write.answers is not None:
+        waiting.settle(connection, ns, run, write.answers, now)
     return Outcome(True, changed)
+
+
+def _not_put(connection: Connection, write: Put) -> Outcome:
+    ns, run = write.ns, write.run
+    known = connection.execute(SQL.is_message, (ns, run, write.message.id)).fetchone()[0]
+    return Outcome(False, read_run(connection, ns, run), total=known)
 
 
 def _move(connection: Connection, write: Move, now: int) -> Outcome:
@@ -279,6 +291,8 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
     heard = [*kinship.carry_out(family, write.sends)]
     if write.status in CLOSED or write.rewind is not None:
         connection.execute(SQL.delete_progress, (ns, run))
+    if write.ends_waits:
+        waiting.end_all(connection, ns, run, write.ends_waits, event.at)
     if write.status in CLOSED:
         heard += kinship.depart(family, Depart(ns, run, changed.generation, numbered))
     return Outcome(True, changed, heard=tuple(heard))

@@ -32,3 +32,6 @@ WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.id = placed.id
 
 -- name: number_messages
 UPDATE holdfast.inbox SET n = -n WHERE ns = :ns AND run = :run AND n < 0
+
+-- name: is_message
+SELECT 1 FROM holdfast.inbox WHERE ns = :ns AND run = :run AND id = :id

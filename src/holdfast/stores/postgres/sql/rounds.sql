@@ -249,6 +249,43 @@ SELECT n, ns, id FROM notes
     SET last_at = greatest(d.last_at, excluded.last_at)
 )
 
+-- name: round_waits
+, waited AS (
+    INSERT INTO holdfast.waits (
+        ns, run, key, kind, generation, attempt, secret, state, asked_at, expires_at, recipients,
+        asked, settled_at, settled_by, answer, why
+    )
+    SELECT s.ns, s.run, s.key, s.kind, s.generation, s.attempt, s.secret, s.state, s.asked_at,
+        s.expires_at, s.recipients, s.asked, s.settled_at, s.settled_by, s.answer, s.why
+    FROM unnest(
+        :wait_n::int4[], :wait_ns::text[], :wait_run::text[], :wait_key::text[],
+        :wait_kind::text[], :wait_generation::int8[], :wait_attempt::int8[],
+        :wait_secret::text[], :wait_state::text[], :wait_asked_at::int8[],
+        :wait_expires_at::int8[], :wait_recipients::text[], :wait_asked::bytea[],
+        :wait_settled_at::int8[], :wait_settled_by::text[], :wait_answer::bytea[],
+        :wait_why::text[]
+    ) AS s (
+        n, ns, run, key, kind, generation, attempt, secret, state, asked_at, expires_at,
+        recipients, asked, settled_at, settled_by, answer, why
+    )
+    JOIN applied a ON a.n = s.n
+    ON CONFLICT (ns, run, key) DO UPDATE
+    SET kind = excluded.kind, generation = excluded.generation, attempt = excluded.attempt,
+        secret = excluded.secret, state = excluded.state, asked_at = excluded.asked_at,
+        expires_at = excluded.expires_at, recipients = excluded.recipients,
+        asked = excluded.asked, settled_at = excluded.settled_at,
+        settled_by = excluded.settled_by, answer = excluded.answer, why = excluded.why
+)
+
+-- name: round_overs
+, ended AS (
+    UPDATE holdfast.waits w SET state = 'over', settled_at = s.at, why = s.why
+    FROM unnest(:over_n::int4[], :over_key::text[], :over_why::text[], :over_at::int8[])
+        AS s (n, key, why, at)
+    JOIN applied a ON a.n = s.n
+    WHERE w.ns = a.ns AND w.run = a.id AND w.key = s.key AND w.state = 'open'
+)
+
 -- name: round_renews
 -- By the clock at the moment of writing, however long the statement has waited for a lock.
 , renewed AS (

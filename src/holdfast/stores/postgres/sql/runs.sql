@@ -324,5 +324,6 @@ WITH old AS MATERIALIZED (
 , p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = o.ns AND t.run = o.id)
+, w AS (DELETE FROM holdfast.waits t USING old o WHERE t.ns = o.ns AND t.run = o.id)
 , r AS (DELETE FROM holdfast.runs t USING old o WHERE t.ns = o.ns AND t.id = o.id)
 SELECT count(*) FROM old

@@ -1,0 +1,295 @@
+"""What a held run waits for from outside: as its body has it, and as the store has it.
+
+Before each commit the two are compared: what the body newly asks for becomes a row, in that commit,
+and what it no longer asks for is over. An answer is kept in its row by whoever gave it; the message
+in the inbox only tells of it. So an answer that a former turn could not use is still there for the
+next one, and a row that is over was never answered: a turn that ends one is refused if a message
+has come meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from types import new_class
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.errors import HoldfastError, NonRetryable, StepTimedOut
+from holdfast.hosts.worker.steps import Result
+from holdfast.hosts.worker.turn import Draft
+from holdfast.machine.questions import Question
+from holdfast.model.asks import StepAsk
+from holdfast.model.events import Event
+from holdfast.model.options import StepOptions
+from holdfast.model.run import Message
+from holdfast.model.status import CLOSED
+from holdfast.model.waits import Asked, Wait, Waits, answered, asked_of, failure_in, token_in
+
+if TYPE_CHECKING:
+    from holdfast.hosts.worker.feeding import Feeding
+
+log = logging.getLogger("holdfast.worker")
+
+SECRET = 16
+"""Bytes that nobody guesses."""
+
+
+class Deferred(NamedTuple):
+    """A step whose code has ended, and whose outcome comes from outside."""
+
+    attempt: int
+    due: int | None
+    asked_at: int
+    began_at: int
+
+
+class Waiting:
+    """The rows of one run, and its deferred steps. Most runs have none of it."""
+
+    __slots__ = ("_session", "deferred", "rows")
+
+    def __init__(self, session: Feeding) -> None:
+        self._session = session
+        self.rows: dict[str, Wait] = {}
+        self.deferred: dict[str, Deferred] = {}
+
+    # --- reading
+
+    def learn(self, rows: list[Wait]) -> None:
+        """Take what the store holds."""
+        self.rows = {row.key: row for row in rows}
+
+    def recall(self, deferred: Mapping[str, Deferred]) -> None:
+        """Take which steps were deferred by the history; one without its row runs again."""
+        asks = self._session.machine.asks
+        self.deferred = {
+            key: each
+            for key, each in deferred.items()
+            if key in asks and self._attempt_of(key) == each.attempt
+        }
+
+    def _attempt_of(self, key: str) -> int:
+        row = self.rows.get(key)
+        return row.attempt if row is not None and self._is_of_now(row) else 0
+
+    def _is_of_now(self, row: Wait) -> bool:
+        """Tell whether the row was not ended, nor written before the run was reopened."""
+        return row.state != "over" and row.generation == self._session.run.generation
+
+    def unheard(self, mail: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return a message for each answer that is there, and whose message was read before.
+
+        A run that was set aside has read its messages without using them.
+        """
+        told = {message.id for message in mail}
+        return tuple(
+            Message(_id_of(row), "answer", row.key, None, row.settled_at or 0)
+            for row in self.rows.values()
+            if row.state == "answered" and self._is_of_now(row) and self._is_awaited(row.key)
+            if _id_of(row) not in told
+        )
+
+    # --- answers
+
+    def current(self, results: list[Result]) -> list[Result]:
+        """Leave out the results of attempts that somebody outside has ended."""
+        return [each for each in results if each.number == self._due_attempt(each.ask.key)]
+
+    def _due_attempt(self, key: str) -> int:
+        retrying = self._session.retrying(key)
+        return 1 if retrying is None else retrying.attempts + 1
+
+    def hear(self, draft: Draft, message: Message) -> None:
+        """Show the body an answer that has come, unless it no longer waits for it."""
+        session, machine = self._session, self._session.machine
+        draft.add_message(message)
+        row = self.rows.get(message.name)
+        if row is None or row.answer is None or message.id != _id_of(row):
+            self._turn_down(draft, message.name, "", "it was asked anew meanwhile")
+            return
+        if not self._is_of_now(row):
+            self._turn_down(draft, row.key, row.by, "the run has begun anew meanwhile")
+            return
+        del self.rows[row.key]
+        question = machine.outside.questions.get(row.key) if machine.outside else None
+        if question is not None and machine.ended is None:
+            self._answer(draft, question, row, row.answer)
+        elif row.key in machine.asks and machine.ended is None:
+            ask, deferred = machine.asks[row.key], self.deferred.pop(row.key, None)
+            if deferred is not None:
+                ask = ask._replace(asked_at=deferred.asked_at)
+            if (running := session.running.pop(row.key, None)) is not None:
+                running.stop()
+            session.feed_result(draft, _result(ask, row, row.answer, draft.at))
+        else:
+            self._turn_down(draft, row.key, row.by, "the run no longer waits for it")
+
+    def _answer(self, draft: Draft, question: Question, row: Wait, value: bytes) -> None:
+        try:
+            question.decode(value)
+        except HoldfastError as error:  # it is asked anew: the row is gone
+            self._turn_down(draft, row.key, row.by, str(error.args[0]))
+            return
+        seq, payload = question.asked_seq, answered(row.by, value)
+        event = Event("question.answered", draft.at, row.key, payload, seq, question.digest)
+        self._session.feed_event(draft, draft.add(event))
+
+    def _turn_down(self, draft: Draft, key: str, by: str, why: str) -> None:
+        run = self._session.run.id
+        log.warning("an answer to %s of run %s was not used: %s", key, run, why)
+        told = json.dumps({"by": by, "why": why}, ensure_ascii=False).encode()
+        self._session.machine.feed(draft.add(Event("answer.unused", draft.at, key, told)))
+
+    # --- steps that others complete
+
+    def defer(self, draft: Draft, result: Result) -> None:
+        """Note that a step has ended and its outcome will come from outside."""
+        ask, began = result.ask, draft.at - result.took
+        options: StepOptions = ask.options or ask.step.settings
+        dues = [began + options.timeout] if options.timeout is not None else []
+        if options.total_timeout is not None:
+            dues.append(ask.asked_at + options.total_timeout)
+        due = min(dues, default=None)
+        self.deferred[ask.key] = Deferred(result.number, due, ask.asked_at, began)
+        fields = {"attempt": result.number, "due": due, "asked_at": ask.asked_at, "began_at": began}
+        event = Event(
+            "step.deferred", draft.at, ask.key, json.dumps(fields).encode(), ask.asked_seq,
+            ask.digest, result.took,
+        )  # fmt: skip
+        self._session.machine.feed(draft.add(event))
+
+    def expire(self, draft: Draft) -> None:
+        """End the attempts whose outcome has not come in time."""
+        for key, each in tuple(self.deferred.items()):
+            ask = self._session.machine.asks.get(key)
+            if ask is None:
+                del self.deferred[key]
+            elif each.due is not None and each.due <= draft.at:
+                del self.deferred[key]
+                took = draft.at - each.began_at
+                message = f"nobody completed it in {took / 1e6:g} s"
+                error = StepTimedOut(
+                    step=key, type="StepTimedOut", message=message, attempts=each.attempt
+                )
+                ask = ask._replace(asked_at=each.asked_at)
+                self._session.feed_result(draft, Result(ask, each.attempt, took, error=error))
+
+    def next_due(self) -> list[int]:
+        """Return when steps that nobody has completed time out."""
+        return [each.due for each in self.deferred.values() if each.due is not None]
+
+    def token(self, key: str) -> str:
+        """Return what names this attempt of the step to whoever completes it; empty if none can."""
+        row = self.rows.get(key)
+        return "" if row is None else token_in(row)
+
+    # --- before and after a commit
+
+    def settle(self, draft: Draft) -> None:
+        """Add to the turn what is newly waited for, and what is over."""
+        if draft.continues:
+            self.deferred = {}
+        is_over = draft.continues or draft.status in CLOSED
+        wanted = {} if is_over else self._wanted(draft.at)
+        opens = tuple(row for key, row in wanted.items() if self.rows.get(key) != row)
+        overs = tuple(
+            (row.key, self._why(row, draft))
+            for row in self.rows.values()
+            if row.state == "open" and row.key not in wanted
+        )
+        if not opens and not overs:
+            return
+        for row in opens:
+            if row.kind == "question":
+                told = _told(row)
+                self._session.machine.feed(
+                    draft.add(Event("question.asked", draft.at, row.key, told))
+                )
+        draft.waits = Waits(opens, overs)
+
+    def kept(self, waits: Waits) -> None:
+        """The turn is stored."""
+        for key, _ in waits.overs:
+            self.rows.pop(key, None)
+        self.rows.update((row.key, row) for row in waits.opens)
+
+    def _wanted(self, now: int) -> dict[str, Wait]:
+        """Return the rows there must be, each as it is if it still fits."""
+        outside = self._session.machine.outside
+        if outside is None:
+            return {}
+        rows = {key: self._row_of(question) for key, question in outside.questions.items()}
+        rows.update((key, self._row_of_step(key, now)) for key in outside.steps())
+        return rows
+
+    def _row_of(self, question: Question) -> Wait:
+        known, run = self.rows.get(question.key), self._session.run
+        if known is not None and self._is_of_now(known):
+            if known.state == "answered":
+                return known  # its message is on its way
+            return known._replace(
+                to=question.to, expires_at=question.expires_at, asked=question.asked()
+            )
+        return Wait(
+            run.ns, run.id, question.key, "question", run.generation, 0,
+            secrets.token_urlsafe(SECRET), "open", question.asked_at, question.expires_at,
+            question.to, question.asked(),
+        )  # fmt: skip
+
+    def _row_of_step(self, key: str, now: int) -> Wait:
+        session, run = self._session, self._session.run
+        attempt = self._due_attempt(key)
+        known = self.rows.get(key)
+        if known is not None and self._attempt_of(key) == attempt:
+            due = self.deferred[key].due if key in self.deferred else known.expires_at
+            return known if known.state == "answered" else known._replace(expires_at=due)
+        step = session.machine.asks[key].step
+        asked = Asked(f"the outcome of step {key}", None, step.signature.result.json_schema())
+        return Wait(
+            run.ns, run.id, key, "step", run.generation, attempt,
+            secrets.token_urlsafe(SECRET), "open", now, None, (), asked.encoded(),
+        )  # fmt: skip
+
+    def _is_awaited(self, key: str) -> bool:
+        machine = self._session.machine
+        return key in machine.asks or key in machine.awaited_answers()
+
+    def _why(self, row: Wait, draft: Draft) -> str:
+        if row.expires_at is not None and row.expires_at <= draft.at:
+            return "it timed out"
+        if draft.continues:
+            return "the run has continued as new"
+        if draft.status in CLOSED:
+            return f"the run is {draft.status.replace('_', ' ')}"
+        return "the run no longer waits for it"
+
+
+def _told(row: Wait) -> bytes:
+    """Return what the history says of a question: the rest is in its row."""
+    fields = {"question": asked_of(row).question, "to": row.to, "expires_at": row.expires_at}
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def _id_of(row: Wait) -> str:
+    return f"answer/{row.secret}"
+
+
+def _result(ask: StepAsk, row: Wait, answer: bytes, at: int) -> Result:
+    """Return what somebody outside said came of an attempt."""
+    took = max(at - row.asked_at, 0)
+    if (told := failure_in(answer)) is not None:
+        return Result(ask, row.attempt, took, error=_error(**told))
+    try:
+        value = ask.step.signature.result.decode(answer, where=f"result of step {ask.key}")
+    except HoldfastError as error:
+        return Result(ask, row.attempt, took, error=error)
+    return Result(ask, row.attempt, took, answer, value)
+
+
+def _error(type: str, message: str, *, retry: bool) -> Exception:
+    """Return an error of that name, so that it is stored as one that the step raised."""
+    base = Exception if retry else NonRetryable
+    made: Exception = new_class(type, (base,))(message)
+    return made
