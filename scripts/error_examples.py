@@ -87,6 +87,11 @@ ALL = (
         message="still owed: refund of charge#1 (ConnectionError: the bank is away), after "
         "StepFailed: Step ship#1 failed after 5 attempts: RuntimeError: too heavy",
     ),
+    errors.MapFailed(
+        failed=((17, errors.StepFailed(step="check#18", type="OSError", message="no answer")),),
+        done=40,
+        tolerated=0,
+    ),
     errors.ChildFailed(
         child="order-42/ship#1",
         key="ship#1",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         InvalidTag,
         InvalidToken,
         InvalidValue,
+        MapFailed,
         MessageConflict,
         NonRetryable,
         NotInBody,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.continuing import continue_as_new
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
     from holdfast.fronts.function.logs import log
+    from holdfast.fronts.function.mapping import Item, map
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
@@ -122,9 +124,11 @@ __all__ = [
     "InvalidTag",
     "InvalidToken",
     "InvalidValue",
+    "Item",
     "Labels",
     "Listing",
     "LogLine",
+    "MapFailed",
     "MessageConflict",
     "NonRetryable",
     "NotInBody",
@@ -193,6 +197,7 @@ __all__ = [
     "idempotency_key",
     "last_heartbeat",
     "log",
+    "map",
     "now",
     "patched",
     "random",
@@ -215,6 +220,7 @@ _MODULES = {
     "holdfast.fronts.function.continuing": "continue_as_new",
     "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",
     "holdfast.fronts.function.logs": "log",
+    "holdfast.fronts.function.mapping": "Item map",
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",

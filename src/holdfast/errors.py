@@ -43,6 +43,7 @@ HoldfastError
 ├── NonRetryable             HF403  raised by a step: do not try again
 ├── RetryAfter               HF404  raised by a step: try again after this long
 ├── ChildFailed              HF406  what a body catches when a child did not complete
+├── MapFailed                HF407  more items of a fan-out failed than it tolerates
 ├── CompensationFailed       HF405  what a saga raises when an undo failed for good
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
@@ -652,6 +653,35 @@ class ChildFailed(HoldfastError):
         self.details, self.traceback = dict(details or {}), traceback
         why = f": {type}: {message}" if type else ""
         super().__init__(f"Child {child} ended as {status}{why}")
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+def _in_short(error: Exception) -> str:
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
+class MapFailed(HoldfastError):
+    """More items of a fan-out failed than it tolerates: what `hf.map` raises.
+
+    `failed` are the indexes of the items that failed, with their errors; `done` is how many ended.
+    """
+
+    code = "HF407"
+    hint = "Let more of them fail with tolerate=, or mend the cause and retry the run."
+
+    def __init__(
+        self, *, failed: tuple[tuple[int, Exception], ...], done: int, tolerated: int
+    ) -> None:
+        self.failed, self.done, self.tolerated = failed, done, tolerated
+        told = [f"item {index}: {_in_short(error)}" for index, error in failed]
+        more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+        super().__init__(
+            f"{len(failed)} of {done} items failed, and {tolerated} may: "
+            f"{'; '.join(told[:3])}{more}"
+        )
 
     def __str__(self) -> str:
         # As with StepFailed: in `args`, the message is the reason of a run that failed by it.

@@ -13,8 +13,8 @@ AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
     "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict", "crowd",
-    "deploy", "heartbeat", "heartbeat-deploy", "overdue", "parent-retried", "pause", "queues",
-    "saga-cancelled", "saga-owed", "saga-retried", "storm", "updates",
+    "deploy", "heartbeat", "heartbeat-deploy", "map", "overdue", "parent-retried", "pause",
+    "queues", "saga-cancelled", "saga-owed", "saga-retried", "storm", "updates",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

@@ -137,6 +137,21 @@ async def run_conflict(caller: Caller) -> None:
     assert await caller.result("conflicts") == ("completed", ["ChildFailed", "30"])
 
 
+# --- fan-out: by steps and by children; one item fails
+
+
+@app.workflow
+async def maps() -> list[int]:
+    found = await hf.map(work, [1, -2, 3], limit=2, tolerate=1)
+    below = await hf.map(part, [7, 8], limit=1)
+    return [*(item.value for item in found if item.ok), *below]
+
+
+async def run_maps(caller: Caller) -> None:
+    await caller.start(maps.bind(), "maps")
+    assert await caller.result("maps") == ("completed", [10, 30, 70, 80])
+
+
 def each_end_is_told_once(world: World) -> list[str]:
     """Return the children of which a history tells more than one end in a generation."""
     found: list[str] = []
@@ -155,4 +170,5 @@ FAMILIES = (
     Scenario("cancel-below", app, run_cancelled, either=True),
     Scenario("parent-retried", app, run_retry, check=each_end_is_told_once),
     Scenario("child-conflict", app, run_conflict),
+    Scenario("map", app, run_maps, flavours=("stall",), check=each_end_is_told_once),
 )

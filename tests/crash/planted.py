@@ -9,6 +9,7 @@ from unittest.mock import patch
 from holdfast.engines.local import answering
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
+from holdfast.hosts.worker.family import Family
 from holdfast.hosts.worker.session import Session
 from holdfast.kernel import answer, dispatch
 from holdfast.kernel.dispatch import Rule
@@ -16,9 +17,10 @@ from holdfast.machine.sagas import Block, Saga
 from holdfast.machine.signals import Mailbox
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import AnswerRun
+from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
-from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.run import Loaded, Message, Posted, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import (
@@ -292,9 +294,43 @@ def taken_twice() -> Iterator[Plant]:
         yield Plant()
 
 
+def knows_no_end(family: Family, message: Message, at: int) -> Event | None:
+    """Takes each message about the end of a child for news, however often it comes."""
+    known = dict(family._open)
+    found = CLOSED_BY(family, message, at)
+    family._open = known
+    return found
+
+
+CLOSED_BY = Family.closed_by
+
+
+class TellsEndsTwice(Wrapper):
+    """Has the message about a child's end come again, under another id."""
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        loaded = await self.inner.load(ns, run, after)
+        if loaded is None:
+            return None
+        mail = [each for message in loaded.mail for each in _doubled(message)]
+        return loaded._replace(mail=tuple(mail))
+
+
+def _doubled(message: Message) -> tuple[Message, ...]:
+    return (message, message) if message.kind == "child" else (message,)
+
+
+@contextmanager
+def doubling_ends() -> Iterator[Plant]:
+    swapped = patch.object(Family, "closed_by", knows_no_end)
+    with swapped, patch.object(Worker, "check_replay", unchecked):
+        yield Plant(below=TellsEndsTwice)
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 PLANTED: dict[str, Planted] = {
+    "child outcome doubled": doubling_ends,
     "no fence": lambda: plain(Plant(below=NoFence)),
     "fence read before the write": lambda: plain(Plant(above=FenceFirst, below=NoFence)),
     "park without the inbox check": lambda: plain(Plant(below=ParksBlindly)),

@@ -9,6 +9,7 @@ from tests.crash.planted import PLANTED
 from tests.crash.scenarios import SCENARIOS
 
 CATCHERS = {
+    "child outcome doubled": "children",
     "no fence": "zombie",
     "fence read before the write": "zombie",
     "park without the inbox check": "signals",

@@ -77,6 +77,16 @@ def test_a_download(store: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert report.violations == []
 
 
+def test_a_fan_out(store: Where) -> None:
+    fan_out: Any = example("fan_out")
+    assert crashtest(fan_out.campaign.bind(20), store=store).violations == []
+
+
+def test_a_fan_out_by_children(store: Where) -> None:
+    fan_out: Any = example("fan_out")
+    assert crashtest(fan_out.campaigns.bind(2, 3), store=store, app=fan_out.app).violations == []
+
+
 def test_a_changed_order(store: Where) -> None:
     change: Any = example("change")
 

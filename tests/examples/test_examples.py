@@ -18,6 +18,8 @@ SAYS = {
     r"\['from byte 0', 'from byte 30000', 'from byte 60000', 'from byte 90000'\]\n",
     "approval": r"lamp is bought\npiano is bought\norgan: no\n",
     "poll_job": r"cats.webm is online after \d+ events\ndogs.mp4 is online after \d+ events\n",
+    "fan_out": r"2992 in all, without \[17, 170, 707\]\n"
+    r"\['292 in all, without \[17\]', '292 in all, without \[17\]'\]\n",
     "agent": r"Done: mail sent with three results for 'durable workflows'\.\n",
     "nightly": r"killed by signal 9 in the middle of 40 files\nloaded: 20540\n"
     r"4[0-4] executions of 40 files: only what was cut short ran twice\n",

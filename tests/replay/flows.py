@@ -367,6 +367,13 @@ async def updates() -> list[int]:
     return got
 
 
+@app.step(retry=ONCE)
+async def part_or_fail(n: int) -> int:
+    if n == 0:
+        raise ValueError("nothing")
+    return n
+
+
 @app.workflow
 async def part(n: int = 1) -> int:
     return await work(n) if n > 0 else await fails(True)
@@ -424,6 +431,15 @@ async def questions() -> list[Any]:
     return [*got, done[0].result(), await completed_later(4)]
 
 
+@app.workflow
+async def mapped() -> list[str]:
+    """Its history holds fan-outs: of steps, in chunks, with failures, of children."""
+    alone = await hf.map(part_or_fail, [1, 0, 2], limit=2, tolerate=1)
+    together = await hf.map(part_or_fail, [3, 0, 4], chunk=2, tolerate=0.5)
+    got = [str(item.value) if item.ok else "failed" for item in [*alone, *together]]
+    return [*got, str(await hf.map(part, [5, 6]))]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -439,6 +455,7 @@ FEATURES = {
     "sagas": ("sagas", "owed"),
     "continue-as-new": ("continued",),
     "updates": ("updates",),
+    "fan-out": ("mapped",),
     "children": ("children", "part", "waits_below"),
     "questions and steps that others complete": ("questions",),
 }

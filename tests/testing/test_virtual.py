@@ -83,6 +83,32 @@ def test_a_year_passes_at_once_and_to_the_day() -> None:
     assert charged == ["ada"] * 12
 
 
+@app.workflow
+async def month(customer: str) -> int:
+    began = hf.now()
+    await hf.sleep(timedelta(days=30))
+    await charge.options(timeout=60)(customer)
+    return (hf.now() - began).days
+
+
+@app.workflow
+async def year_of_months(customer: str) -> int:
+    days = 0
+    for _ in range(12):
+        days += await month(customer)
+    return days + sum(await hf.map(month, [customer] * 5))
+
+
+def test_children_live_in_virtual_time() -> None:
+    charged.clear()
+
+    async def story(client: hf.Client) -> int:
+        return await (await client.start(year_of_months.bind("ada"), id="year")).result()
+
+    assert virtual.run(app, story) == 510
+    assert charged == ["ada"] * 17
+
+
 def test_retries_and_time_outs_are_virtual_too() -> None:
     async def story(client: hf.Client) -> tuple[int, str]:
         first, second = await client.start(patient.bind()), await client.start(hurried.bind())

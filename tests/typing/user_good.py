@@ -160,13 +160,22 @@ async def buys(order: Order) -> Receipt:
     child.cancel("enough")
     called = await checkout.options(id="order-42", timeout=None, queue="far", priority=1)(order)
     assert_type(called, Receipt)
-    both = await asyncio.gather(checkout(order), hf.start_child(close_day.bind("monday")))
-    assert_type(both, tuple[Receipt, hf.Child[None]])
+    assert_type(await asyncio.gather(checkout(order), ship(order)), tuple[Receipt, str])
     try:
         assert_type(await child.result(), Receipt)
     except hf.ChildFailed as failed:
         assert_type(failed.status, str)
     return called
+
+
+@app.workflow
+async def many(orders: list[Order]) -> int:
+    assert_type(await hf.map(charge, orders), list[Receipt])
+    assert_type(await hf.map(checkout, orders, limit=5), list[Receipt])
+    assert_type(await hf.map(checkout.options(queue="far"), orders), list[Receipt])
+    items = await hf.map(price, orders, tolerate=0.1, chunk=10)
+    assert_type(items, list[hf.Item[Decimal]])
+    return sum(item.ok for item in items)
 
 
 @app.workflow(name="nightly", version="2")

@@ -91,6 +91,8 @@ async def bodies(order: Order) -> None:
     await checkout.options(id=42)(order)  # wrong: an id is text
     await checkout.options(on_parent_close="kill")(order)  # wrong: no such policy
     await checkout.options(id="a")("order-42")  # wrong: an argument of a workflow
+    await hf.map(checkout, ["order-42"])  # wrong: items of another type
+    await hf.map(checkout, [order], limit="5")  # wrong: a limit is a number
     await hf.start_child(checkout)  # wrong: a child is started bound to its input
     child = await hf.start_child(checkout.bind(order))
     other: int = await child.result()  # wrong: the result of a child
@@ -189,9 +191,8 @@ async def talking(order: Order, client: hf.Client) -> None:
     add.bind("lamp")  # wrong: an update bound to another type
     approved.bind(5)  # wrong: a signal bound to another type
     await client.update_with_start(checkout.bind(order), add, id="a")  # wrong: an update unbound
-    await client.signal_with_start(
-        checkout.bind(order), add.bind(order), id="a"
-    )  # wrong: no signal
+    bound = checkout.bind(order)
+    await client.signal_with_start(bound, add.bind(order), id="a")  # wrong: no signal
     await client.update_with_start(checkout.bind(order), add.bind(order))  # wrong: without an id
     print(number, text)
 

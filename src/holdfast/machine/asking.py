@@ -106,6 +106,13 @@ class Asking:
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options)
         return call
 
+    def call_as(
+        self, key: str, step: StepLike, payload: bytes, options: Any = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Return a call of a step under a key that was taken before, with encoded arguments."""
+        call = self._unstarted[key] = self._ask(key, step, step.signature, payload, options)
+        return call
+
     @transparent
     async def _ask(
         self, key: str, step: StepLike, signature: Signature, payload: bytes, options: Any

@@ -50,12 +50,14 @@ class Replayed(NamedTuple, Generic[R]):
     timers: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.ended:
             return self.ended
         waits = [*self.steps, *self.timers, *(f"signal {name}" for name in self.signals)]
         waits += [f"update {name}" for name in self.updates]
+        waits += [f"child {id}" for id in self.children]
         return f"waits for {', '.join(waits) or 'nothing'}"
 
 
@@ -129,7 +131,8 @@ def whereabouts(machine: Machine) -> Replayed[Any]:
         return Replayed(ended.status, result)
     timers = tuple(timer.key for timer in machine.loop.timers)
     messages = (machine.awaited_signals(), machine.awaited_updates())
-    return Replayed(None, None, tuple(machine.asks), timers, *messages)
+    children = tuple(machine.awaited_children())
+    return Replayed(None, None, tuple(machine.asks), timers, *messages, children)
 
 
 def _read(history: History) -> tuple[Run, tuple[Event, ...]]:
