@@ -175,3 +175,41 @@ def test_what_is_no_workflow_with_its_input_is_refused() -> None:
         crashtest(order)  # type: ignore[arg-type]
     with pytest.raises(BadDefinition, match="There is no point 'before@9999'"):
         crashtest(refused.bind("lamp"), only="before@9999")
+
+
+put = hf.Update("put", str, int)
+count = hf.Query("count", int)
+
+
+@app.workflow
+async def basket() -> list[str]:
+    items: list[str] = []
+
+    async def take(item: str) -> int:
+        items.append(await charge(item))
+        return len(items)
+
+    def check(item: str) -> None:
+        if item in items:
+            raise ValueError("it is there")
+
+    hf.handle(put, take, validate=check)
+    hf.handle(count, lambda: len(items))
+    await hf.wait_for(paid)
+    await hf.handlers_finished()
+    return items
+
+
+async def shops(run: Driven) -> None:
+    assert await run.update(put, "lamp") == 1
+    with pytest.raises(hf.UpdateRejected, match="it is there"):
+        await run.update(put, "lamp")
+    assert await run.query(count) == 1
+    await run.signal(paid, 1)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_story_updates_and_asks(store: Where) -> None:
+    report = crashtest(basket.bind(), shops, before=bank.clear, effects=bank.copy, store=store)
+    assert report.points
+    assert report.executed == report.points

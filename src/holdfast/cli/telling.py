@@ -7,7 +7,15 @@ from typing import IO, Any
 import click
 
 from holdfast.cli.terminal import STDERR
-from holdfast.errors import HoldfastError, RunFailed, RunNotFound, StoreError, UnknownWorkflow
+from holdfast.errors import (
+    HoldfastError,
+    RunFailed,
+    RunNotFound,
+    StoreError,
+    UnknownWorkflow,
+    UpdateFailed,
+    UpdateRejected,
+)
 
 
 class Refused(click.ClickException):
@@ -52,6 +60,8 @@ class Unreachable(Refused):
 
 TELLING: tuple[tuple[type[HoldfastError], type[Refused]], ...] = (
     (RunFailed, Failed),
+    (UpdateFailed, Failed),
+    (UpdateRejected, Failed),
     (RunNotFound, NotFound),
     (UnknownWorkflow, NotFound),
     (StoreError, Unreachable),

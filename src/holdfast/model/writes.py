@@ -317,7 +317,8 @@ class Notice(NamedTuple):
     ns: str = ""
     run: str = ""
     what: str = "unknown"
-    """`ready` (a run can be claimed), `mail`, `events`, `closed`, `moved` or `unknown`."""
+    """`ready` (a run can be claimed), `mail`, `events`, `replied` (to messages, and events too),
+    `closed`, `moved` or `unknown`."""
     event: Event | None = None
     """The event that closed the run, if it is closed now."""
     seq: int = 0

@@ -28,6 +28,8 @@ def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Noti
 def turn_notice(write: Advance) -> Notice:
     """Return what listeners should hear about an applied turn."""
     status, events, what, closing = write.status, write.events, "events", None
+    if write.replies:
+        what = "replied"
     if status != "running":
         if status in CLOSED:
             what, closing = "closed", events[-1]

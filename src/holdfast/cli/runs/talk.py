@@ -15,8 +15,11 @@ from holdfast.cli.strict_json import parse
 from holdfast.cli.terminal import STDERR
 from holdfast.errors import InvalidValue
 
+NUMBERS = {"ignore_unknown_options": True}
+"""Lets -1 through: it is JSON, not an option."""
 
-@click.command("query")
+
+@click.command("query", context_settings=NUMBERS)
 @options.run_id
 @click.argument("name")
 @click.argument("argument", default="null", metavar="[JSON]")
@@ -47,7 +50,7 @@ def query(url: str, run: str, name: str, argument: str, app_name: str) -> None:
     say_json(asyncio.run(ask()))
 
 
-@click.command("update")
+@click.command("update", context_settings=NUMBERS)
 @options.run_id
 @click.argument("name")
 @click.argument("argument", default="null", metavar="[JSON]")

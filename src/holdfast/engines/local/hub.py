@@ -122,7 +122,7 @@ class Hub:
 
     def _hear(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
-            if notice.what == "events" and not self._changes:
+            if notice.what in ("events", "replied") and not self._changes:
                 continue  # what is remembered of a run that was reopened went with its `moved`
             if not notice.run:
                 self.heard += 1

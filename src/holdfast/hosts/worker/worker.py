@@ -477,7 +477,7 @@ class Worker:
     def _hear(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
             what = notice.what
-            if what in ("events", "closed"):
+            if what in ("events", "replied", "closed"):
                 continue
             session = self.sessions.get(notice.run)
             if session is None or what == "ready":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from holdfast.model.writes import Notice
+from holdfast.model.commands import UpdateRun
+from holdfast.model.writes import Notice, Replied
 from holdfast.testing.conformance.harness import Harness, answer, event, needs
 
 
@@ -134,6 +135,17 @@ async def test_a_worker_hears_of_work_that_another_store_took_in(harness: Harnes
     assert {notice.what for notice in ear.heard} == {"unknown"}
     await harness.signal("s1")
     await ear.wait()
+    stop()
+
+
+async def test_whoever_waits_for_a_reply_hears_of_it(harness: Harness) -> None:
+    run = await harness.held("r")
+    await harness.send(UpdateRun("default", "r", "add", b"1", "u1", harness.store.now()))
+    ear = Ear()
+    stop = harness.store.listen(ear)
+    told = (Replied("u1", "rejected", b"{}"),)
+    assert await harness.commit(run, inbox_read=1, replies=told) == "applied"
+    assert ear.told() == [("r", "replied")]
     stop()
 
 
