@@ -12,17 +12,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = (ROOT / "src/holdfast/talking.py", ROOT / "src/holdfast/client.py")
+SOURCES = tuple(ROOT / f"src/holdfast/{name}.py" for name in ("talking", "entities", "client"))
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
     "UpdateHandle": "SyncUpdateHandle",
     "Settling": "SyncSettling",
     "Talking": "SyncTalking",
+    "EntityHandle": "SyncEntityHandle",
     "Client": "SyncClient",
     "Steered": "SyncSteered",
     "RunHandle": "SyncRunHandle",
 }
-HANDLES = {"RunHandle": "SyncRunHandle", "UpdateHandle": "SyncUpdateHandle"}
+HANDLES = {
+    "RunHandle": "SyncRunHandle",
+    "UpdateHandle": "SyncUpdateHandle",
+    "EntityHandle": "SyncEntityHandle",
+}
 """What is wrapped on its way out."""
 
 HEAD = '''"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
@@ -68,6 +73,25 @@ INIT = {
     def run(self) -> str:
         """The run's id."""
         return self._inside.run
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+''',
+    "EntityHandle": '''
+    """The entity of one key, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: EntityHandle[E]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The id of the run that keeps it."""
+        return self._inside.id
+
+    @property
+    def key(self) -> str:
+        """The entity's key."""
+        return self._inside.key
 
     def __repr__(self) -> str:
         return repr(self._inside)
@@ -129,7 +153,7 @@ def generate(*sources: str) -> str:
     types = dict.fromkeys(
         ast.unparse(node)
         for node in tree.body
-        if isinstance(node, ast.Assign) and "TypeVar" in ast.unparse(node.value)
+        if isinstance(node, ast.Assign) and re.search("TypeVar|ParamSpec", ast.unparse(node.value))
         if re.search(rf"\b{ast.unparse(node.targets[0])}\b", drawn)
     )
     body = "\n".join(types) + "\n\n\n" + drawn

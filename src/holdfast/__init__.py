@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client, Listing, RunHandle
+    from holdfast.entities import EntityHandle
     from holdfast.errors import (
         AnswerRefused,
         BadDefinition,
@@ -73,7 +74,9 @@ if TYPE_CHECKING:
     )
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.continuing import continue_as_new
+    from holdfast.fronts.function.entity import query, update
     from holdfast.fronts.function.heartbeats import heartbeat, last_heartbeat
+    from holdfast.fronts.function.keeping import end_entity
     from holdfast.fronts.function.logs import log
     from holdfast.fronts.function.mapping import Item, map
     from holdfast.fronts.function.step import Step
@@ -94,7 +97,7 @@ if TYPE_CHECKING:
     from holdfast.model.run import Run
     from holdfast.model.settings import Settings
     from holdfast.model.waits import OpenQuestion
-    from holdfast.sync import SyncClient, SyncRunHandle, SyncUpdateHandle
+    from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
 
 __version__ = "0.1.0"
@@ -111,6 +114,7 @@ __all__ = [
     "ChildFailed",
     "Client",
     "CompensationFailed",
+    "EntityHandle",
     "Event",
     "HistoryTooLong",
     "HoldfastError",
@@ -163,6 +167,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "SyncClient",
+    "SyncEntityHandle",
     "SyncInLoop",
     "SyncRunHandle",
     "SyncUpdateHandle",
@@ -189,6 +194,7 @@ __all__ = [
     "completion_token",
     "continue_as_new",
     "deprecate_patch",
+    "end_entity",
     "get_version",
     "handle",
     "handlers_finished",
@@ -200,11 +206,13 @@ __all__ = [
     "map",
     "now",
     "patched",
+    "query",
     "random",
     "saga",
     "should_continue",
     "sleep",
     "start_child",
+    "update",
     "uuid",
     "wait",
     "wait_for",
@@ -216,9 +224,12 @@ _MODULES = {
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.fronts.function.children": "Child start_child",
     "holdfast.fronts.function.completing": "callback_url complete_later completion_token",
+    "holdfast.entities": "EntityHandle",
     "holdfast.fronts.function.context": "attempt cancelled idempotency_key",
     "holdfast.fronts.function.continuing": "continue_as_new",
+    "holdfast.fronts.function.entity": "query update",
     "holdfast.fronts.function.heartbeats": "heartbeat last_heartbeat",
+    "holdfast.fronts.function.keeping": "end_entity",
     "holdfast.fronts.function.logs": "log",
     "holdfast.fronts.function.mapping": "Item map",
     "holdfast.fronts.function.step": "Step",
@@ -239,7 +250,7 @@ _MODULES = {
     "holdfast.model.run": "Run",
     "holdfast.model.settings": "Settings",
     "holdfast.model.waits": "OpenQuestion",
-    "holdfast.sync": "SyncClient SyncRunHandle SyncUpdateHandle",
+    "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
 }
 

@@ -27,9 +27,11 @@ from holdfast.model.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.client import Client
+    from holdfast.fronts.function.entity import Entity, EntityDecorator
     from holdfast.model.settings import Settings
     from holdfast.sync import SyncClient
 
+E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -49,6 +51,7 @@ class App:
         self.logs = checked_loggers(logs)
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
+        self._entities: dict[type[Any], Entity[Any]] = {}
         self.versions = Versions()
 
     def __repr__(self) -> str:
@@ -163,6 +166,60 @@ class App:
             return made
 
         return register if function is None else register(function)
+
+    @overload
+    def entity(self, cls: type[E], /) -> type[E]: ...
+    @overload
+    def entity(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+        continue_after: int | None = None,
+    ) -> EntityDecorator: ...
+    def entity(
+        self,
+        cls: type[Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+        continue_after: int | None = None,
+    ) -> Any:
+        """Register a dataclass as an entity: one long-lived run for each key, its fields the state.
+
+        Others call its methods that are marked with `@hf.update` and `@hf.query`, through
+        `client.entity(Cart, "ada")`. Its run continues as new by itself, after `continue_after`
+        events or when `hf.should_continue()` says so.
+        """
+        # Imported late: most apps have none.
+        from holdfast.fronts.function.entity import Entity
+
+        def register(target: type[Any]) -> type[Any]:
+            made: Entity[Any] = Entity(
+                target, name=name, queue=queue, priority=priority, continue_after=continue_after
+            )
+            self._refuse_duplicate(made.workflow)
+            self.versions.add(made.workflow)
+            self._entities[target] = made
+            return target
+
+        return register if cls is None else register(cls)
+
+    def entity_of(self, cls: type[E]) -> Entity[E]:
+        """Return the entity that a class was registered as. Raises `BadDefinition`."""
+        given: Any = cls
+        found = self._entities.get(given) if isinstance(given, type) else None
+        if found is None:
+            known = ", ".join(sorted(each.__name__ for each in self._entities)) or "none"
+            raise BadDefinition(
+                what=f"{cls!r:.60} is no entity of app {self.name!r}",
+                hint=f"Register the class with @app.entity. There are: {known}.",
+            )
+        return found
 
     def open(
         self, url: str, *, worker: bool = True, settings: Settings | None = None

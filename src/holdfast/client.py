@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
 from holdfast.engines.local import LocalEngine, answering
+from holdfast.entities import EntityHandle
 from holdfast.errors import (
     BadDefinition,
     RunCancelled,
@@ -69,6 +70,7 @@ from holdfast.talking import (
 PRUNE_BATCH = 100
 """How many runs are forgotten in one commit."""
 
+E = TypeVar("E")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 U = TypeVar("U")
@@ -239,6 +241,15 @@ class Client(Settling):
             with suppress(RunNotFound):  # forgotten in this very moment: start it after all
                 is_new: bool = await self.engine.do(sent)
                 return is_new
+
+    def entity(self, cls: type[E], key: str) -> EntityHandle[E]:
+        """Return the entity of that class and key, whether or not it is there yet.
+
+        Raises `BadDefinition` if the app has no such entity, `InvalidName` for a bad key.
+        """
+        entity = self.app.entity_of(cls)
+        run = RunHandle(self.engine, entity.id_of(key), entity.workflow, self.app)
+        return EntityHandle(self, run, entity, key)
 
     @overload
     def get(self, id: str) -> RunHandle[Any]: ...

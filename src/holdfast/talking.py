@@ -31,7 +31,7 @@ from holdfast.model.cursors import Cursors
 from holdfast.model.durations import Duration
 from holdfast.model.failures import decode_failure
 from holdfast.model.labels import Value
-from holdfast.model.run import Message, Posted, Run
+from holdfast.model.run import SINCE_START, Message, Posted, Run
 from holdfast.model.waits import OpenQuestion, WaitFilter, failed, question_in
 
 A = TypeVar("A")
@@ -176,7 +176,7 @@ class Talking:
         look = question(asked.name, asked.encode(value))
         seen = await self._engine.visit(self.id, look)
         if seen is None:
-            loaded = await self._engine.load(self.id)
+            loaded = await self._engine.load(self.id, SINCE_START)
             workflow = await self._definition()
             seen = look_back(workflow.function, workflow.signature, loaded, look)
         return asked.read(seen.reply())

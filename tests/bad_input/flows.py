@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -65,3 +66,33 @@ CONTINUES: dict[str, Callable[[], Any]] = {
     "continued at once": lambda: asks.bind("again"),
     "continued after nothing": lambda: asks.bind(str(hf.should_continue(0))),
 }
+
+
+@app.entity
+@dataclass
+class Tally:
+    n: int = 0
+
+    @hf.update
+    async def add(self, n: int) -> int:
+        self.n += n
+        return self.n
+
+    @hf.query
+    def total(self) -> int:
+        return self.n
+
+
+@dataclass
+class Bare:
+    n: int = 0
+
+
+@dataclass
+class Lacking:
+    key: str
+    n: int
+
+    @hf.query
+    def total(self) -> int:
+        return self.n

@@ -112,6 +112,16 @@ TO_CLIENT = [
          hf.RunConflict, ("another input", "idempotency key")),
     Case("same id, other work", "workflow", lambda c: c.start(flows.waits.bind(), id="open-order"),
          hf.RunConflict, ("another workflow (order)",)),
+    Case("id or name that cannot be stored", "entity key",
+         lambda c: c.entity(flows.Tally, "a/b"), N, ("entity key", "slash")),
+    Case("arguments do not fit", "entity", lambda c: c.entity(flows.Tally, "a").update(
+        flows.Tally.add, "x"), U, ("n", "str", "integer")),
+    Case("arguments do not fit", "no entity", lambda c: c.entity(dict, "a"), B,
+         ("<class 'dict'>", "Tally")),
+    Case("arguments do not fit", "no method", lambda c: c.entity(flows.Tally, "a").update(
+        flows.Tally.total), B, ("<method total>", "no update", "Tally.add")),
+    Case("arguments do not fit", "no query", lambda c: c.entity(flows.Tally, "a").query(
+        flows.Tally().total), B, ("no query", "Tally.total")),
     Case("signal to nobody", "unknown", lambda c: c.get("nobody").signal("go", 1), hf.RunNotFound,
          ("'nobody'", "holdfast runs list")),
     Case("signal to nobody", "closed", lambda c: c.get("closed").signal("go", 1), hf.RunClosed,
@@ -233,6 +243,7 @@ STREAM: Any = stream
 RETRY: Any = hf.Retry
 FLOW: Any = hf.App("children").workflow(opened)
 
+PLAIN_ANY: Any = plain
 DEFINITIONS = [
     Case("definition", "lambda", defines(lambda a: a.step(lambda: 1)), B, ("lambda", "named def")),
     Case("definition", "method", defines(lambda a: a.step(Shop.pay)), B, ("method", "crash")),
@@ -249,6 +260,17 @@ DEFINITIONS = [
     Case("definition", "policy of a child", lambda: FLOW.options(on_parent_close="kill"), B,
          ("on_parent_close='kill'", "abandon")),
     Case("definition", "id of a child", lambda: FLOW.options(id="a/b"), N, ("child id", "slash")),
+    *[Case("definition", f"entity {name}", defines(act), B, words) for name, act, words in [
+        ("no dataclass", lambda a: a.entity(Shop), ("Shop", "no dataclass", "@dataclass")),
+        ("without methods", lambda a: a.entity(flows.Bare), ("'Bare'", "@hf.update")),
+        ("without a default", lambda a: a.entity(flows.Lacking), ("'n'", "default", "`key`")),
+        ("named badly", lambda a: a.entity(name="a/b")(flows.Tally), ("Entity name", "'/'")),
+        ("twice", lambda a: (a.entity(flows.Tally), a.entity(flows.Tally)), ("already", "'Tally'")),
+        ("sync update", lambda _: hf.update(PLAIN_ANY), ("plain", "async def", "@hf.query")),
+        ("async query", lambda _: hf.query(STREAM), ("`def`",)),
+        ("two validators", lambda _: [flows.Tally.add.validator(PLAIN_ANY) for _ in range(2)],
+         ("'add'", "validator already")),
+    ]],
     Case("duplicate step", "name", defines(twice), B, ("already has a step 'pay'", 'name="..."')),
     Case("delay that is none", "negative", defines(lambda a: a.step(timeout=-1)), D,
          ("timeout=-1", "100 years")),
@@ -461,7 +483,7 @@ def test_the_command_line_says_it_too(name: str, tmp_path: Path) -> None:
 RUN = ("run", "order")
 TYPED: list[tuple[str, tuple[str, ...], int, tuple[str, ...]]] = [
     ("unknown workflow", ("run", "ordr"), 3, ("HF103", "Did you mean 'order'?")),
-    ("unknown workflow", ("run", "x" * 5_000), 3, ("HF103", "Registered: asks")),
+    ("unknown workflow", ("run", "x" * 5_000), 3, ("HF103", "Registered: Tally, asks")),
     ("arguments do not fit", RUN, 2, ("HF117", "misses item", "cents")),
     ("arguments do not fit", (*RUN, "-i", "nick=x"), 2, ("HF117", "item, cents")),
     ("arguments do not fit", (*RUN, "-i", "item=x", "-i", "cents=many"), 2, ("HF110", "cents")),

@@ -13,6 +13,7 @@ from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, eff
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
 from tests.crash.asking import ASKING
+from tests.crash.entities import ENTITIES
 from tests.crash.families import FAMILIES
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
@@ -691,6 +692,7 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         *continuing.SCENARIOS,
+        *ENTITIES,
         Scenario("chain", app, run_chain, loose=frozenset({"token"}),
                  check=tokens_are_used_as_recorded),
         Scenario("change", app, run_changing, loose=frozenset({"use"}),

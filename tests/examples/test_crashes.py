@@ -2,16 +2,21 @@
 
 import importlib.util
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import holdfast as hf
+from holdfast.engines.local import LocalEngine
 from holdfast.testing import Driven, crashtest
 from holdfast.testing.crash_database import Database
+from holdfast.testing.crash_world import Process
 from holdfast.testing.crashing import Where
 from holdfast.testing.inline import Elsewhere
+from holdfast.testing.loop import LIFE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -127,3 +132,35 @@ def test_a_job_that_calls_back(store: Where) -> None:
 def test_a_job_that_is_asked(store: Where) -> None:
     job: Any = example("poll_job")
     assert crashtest(job.publish.bind("dogs"), store=store).violations == []
+
+
+def test_a_transfer(store: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    account: Any = example("account")
+
+    class Door:
+        def __getitem__(self, _: int) -> hf.Client:
+            """Return the client of the process that runs the step."""
+            process = LIFE.get()
+            assert isinstance(process, Process)
+            assert process.worker is not None
+            worker = process.worker
+            return hf.Client(account.app, LocalEngine(worker.store, "default", worker))
+
+    monkeypatch.setattr(account, "DOOR", Door())
+    bound = account.transfer.bind("rent", "ada", "bob", 6_000)
+    # A step that talks to the store may find it away, and be tried again.
+    tried = crashtest(bound, app=account.app, store=store, loose=["book"])
+    assert tried.violations == []
+
+
+def test_a_cart(store: Where) -> None:
+    cart: Any = example("cart")
+
+    async def shops(run: Driven) -> None:
+        for item in ("lamp", "desk", "moon"):
+            with suppress(hf.UpdateRejected):
+                await run.update(cart.Cart.add, item)
+        await run.update(cart.Cart.check_out)
+
+    bound = cart.app.entity_of(cart.Cart).bind("ada")
+    assert crashtest(bound, shops, store=store).violations == []

@@ -12,6 +12,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SAYS = {
     "checkout": r"order-1: lamp is on its way\norder-2: piano is on its way\n"
     r"order-3: refunded payment default/order-3/1/charge#1\n",
+    "account": r"(ada paid bob 60\.00\n){2}(car: failed\n){2}(bob paid ada 15\.00\n){2}"
+    r"ada -4500\nbob 4500\n",
+    "cart": r"1 of lamp, 49\.00 in all\n1 of desk, 178\.00 in all\n2 of lamp, 227\.00 in all\n"
+    r"moon is not sold here\n3 things\nada pays 227\.00\n",
     "change": r"yesterday: lamp is in stock, lamp is on its way\n"
     r"today: lamp is in stock, lamp was reserved, lamp is on its way\n",
     "download": r"whole\n"

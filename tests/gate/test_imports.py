@@ -19,7 +19,7 @@ FACTS = frozenset({"errors", "model"})
 ADAPTERS = frozenset({"sinks", "blobs", "codecs"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
-OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server", "sync", "talking"}
+OUTER = MIDDLE | {"app", "client", "compose", "hosts", "server", "sync", "talking", "entities"}
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
 TABLE: Mapping[str, frozenset[str]] = {
@@ -37,10 +37,11 @@ TABLE: Mapping[str, frozenset[str]] = {
     "ai": FACTS | {"machine", "ports"},
     "app": MIDDLE,
     "talking": FACTS | {"machine", "fronts", "engines"},
-    "client": FACTS | {"machine", "ports", "fronts", "engines", "app", "talking"},
+    "entities": FACTS | {"machine", "fronts", "talking"},
+    "client": FACTS | {"machine", "ports", "fronts", "engines", "app", "talking", "entities"},
     "hosts": MIDDLE | {"app"},
-    "compose": MIDDLE | {"app", "client", "hosts", "talking"},
-    "sync": FACTS | {"machine", "fronts", "app", "client", "talking"},
+    "compose": MIDDLE | {"app", "client", "hosts", "talking", "entities"},
+    "sync": FACTS | {"machine", "fronts", "app", "client", "talking", "entities"},
     "server": OUTER - {"server", "sync"},
     "testing": OUTER | {"holdfast"},
     "cli": OUTER | {"testing", "holdfast"},

@@ -14,6 +14,7 @@ import contextlib
 import json
 import platform
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -440,6 +441,24 @@ async def mapped() -> list[str]:
     return [*got, str(await hf.map(part, [5, 6]))]
 
 
+@app.entity(name="entity", continue_after=5)
+@dataclass
+class Tally:
+    key: str
+    seen: list[int] = field(default_factory=list)
+
+    @hf.update
+    async def add(self, n: int) -> int:
+        self.seen.append(await work(n))
+        if n < 0:
+            raise ValueError("no")
+        return len(self.seen)
+
+    @hf.update
+    async def stop(self) -> None:
+        hf.end_entity()
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -453,7 +472,8 @@ FEATURES = {
     "get_version and deprecate_patch": ("get_version", "unpatched"),
     "a run that was reopened": ("reopened", "owed", "rerun"),
     "sagas": ("sagas", "owed"),
-    "continue-as-new": ("continued",),
+    "continue-as-new": ("continued", "entity"),
+    "entities": ("entity",),
     "updates": ("updates",),
     "fan-out": ("mapped",),
     "children": ("children", "part", "waits_below"),
@@ -470,7 +490,8 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
     for name in names:
         release = former if name in former.workflows else app
         async with release.open("memory://", settings=SETTINGS) as client:
-            run = await client.start(release.workflows[name].bind(), id=name)
+            given = ("a", None) if name == "entity" else ()
+            run = await client.start(release.workflows[name].bind(*given), id=name)
             await _steer(name, run, client)
             events = [event async for event in run.events()]
         document = {
@@ -491,6 +512,11 @@ async def _steer(name: str, run: "hf.RunHandle[Any]", client: hf.Client) -> None
     if name == "signals":
         await run.signal(go, 1)
         await run.signal(go, 2)
+    if name == "entity":
+        for n in (1, 2, -3, 4):
+            with contextlib.suppress(hf.UpdateFailed):
+                await run.update("add", {"n": n})
+        await run.update("stop", {})
     if name == "continued":
         for n in range(3):
             await run.signal(go, n)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -192,6 +192,42 @@ async def poll(cursor: int, *, seen: int = 0) -> str:
     if seen > 5:
         return hf.continue_as_new(poll.bind(cursor))
     return "done"
+
+
+@app.entity(queue="carts", continue_after=1_000)
+@dataclass
+class Cart:
+    items: dict[str, int] = field(default_factory=dict[str, int])
+
+    @hf.update
+    async def add(self, item: str, n: int = 1) -> int:
+        self.items[item] = self.items.get(item, 0) + n
+        return self.items[item]
+
+    @add.validator
+    def _is_some(self, item: str, n: int = 1) -> None:
+        if n < 1:
+            raise ValueError(item)
+
+    @hf.update
+    async def move(self, other: str) -> None:
+        assert_type(await self.add(other, self.count()), int)
+        hf.end_entity()
+
+    @hf.query
+    def count(self, item: str = "lamp") -> int:
+        return self.items[item]
+
+
+async def entities(client: hf.Client, door: hf.SyncClient) -> None:
+    cart = client.entity(Cart, "ada")
+    assert_type(cart, hf.EntityHandle[Cart])
+    assert_type(await cart.update(Cart.add, "lamp", n=2), int)
+    assert_type(await cart.options(id="once").update(Cart.add, "lamp"), int)
+    await cart.update(Cart.move, "desk")
+    assert_type(await cart.query(Cart.count), int)
+    assert_type(door.entity(Cart, "ada").update(Cart.add, "lamp"), int)
+    assert_type(door.entity(Cart, "ada").query(Cart.count, "lamp"), int)
 
 
 def bare_functions_keep_their_own_types(order: Order) -> None:

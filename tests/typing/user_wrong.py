@@ -157,6 +157,38 @@ async def answers(client: hf.Client, run: hf.RunHandle[Receipt]) -> None:
     print(token)
 
 
+@app.entity
+@dataclass
+class Cart:
+    n: int = 0
+
+    @hf.update
+    async def add(self, item: str) -> int:
+        return len(item)
+
+    @add.validator  # wrong: a validator that takes something else
+    def _check(self, item: int) -> None:
+        print(item)
+
+    @hf.query
+    def count(self) -> int:
+        return self.n
+
+    @hf.update  # wrong: an update that is no coroutine
+    def clear(self) -> None:
+        self.n = 0
+
+
+async def entities(client: hf.Client) -> None:
+    cart = client.entity(Cart, "ada")
+    await cart.update(Cart.add, 5)  # wrong: an argument of another type
+    await cart.update(Cart.count)  # wrong: a query is no update
+    await cart.query(Cart.add, "lamp")  # wrong: an update is no query
+    text: str = await cart.update(Cart.add, "lamp")  # wrong: the result of an update
+    print(text)
+    client.entity(Cart, 5)  # wrong: a key is text
+
+
 async def clients(order: Order) -> None:
     checkout.bind("order-42")  # wrong: an input of another type
     checkout.bind()  # wrong: a missing input

@@ -68,7 +68,8 @@ def handlers_of(machine: Machine) -> Handlers:
 class Handlers:
     """What one body has registered, and the updates under way."""
 
-    __slots__ = ("_early", "_idle", "_machine", "_said", "_sum", "queries", "running", "updates")
+    __slots__ = ("_early", "_idle", "_machine", "_said", "_sum", "keeper", "queries", "running",
+                 "updates")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -79,6 +80,14 @@ class Handlers:
         self._early: list[Event] = []
         self._idle: list[Future[None]] = []
         self._sum = b""
+        self.keeper: Any = None
+        """Who keeps the state of an entity; with one, updates are taken one at a time."""
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of the updates that are taken now; what is not taken waits in the inbox."""
+        is_busy = self.keeper is not None and bool(self.running)
+        return () if is_busy else tuple(self.updates)
 
     # --- what a body does with it
 

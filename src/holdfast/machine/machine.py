@@ -157,7 +157,7 @@ class Machine(Asking):
 
     def awaited_updates(self) -> tuple[str, ...]:
         """Return the names of the updates the body takes."""
-        return tuple(self.handlers.updates) if self.handlers and not self.is_over else ()
+        return self.handlers.takes if self.handlers and not self.is_over else ()
 
     @property
     def is_over(self) -> bool:

@@ -1,6 +1,11 @@
 """The sync door: `app.open_sync(url)` for scripts, Flask and notebooks."""
 
-from holdfast.sync.client import SyncClient, SyncRunHandle, SyncUpdateHandle
+from holdfast.sync.client import (
+    SyncClient,
+    SyncEntityHandle,
+    SyncRunHandle,
+    SyncUpdateHandle,
+)
 from holdfast.sync.portal import Portal
 
-__all__ = ["Portal", "SyncClient", "SyncRunHandle", "SyncUpdateHandle"]
+__all__ = ["Portal", "SyncClient", "SyncEntityHandle", "SyncRunHandle", "SyncUpdateHandle"]

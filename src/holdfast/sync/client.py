@@ -6,10 +6,12 @@ The thread and its loop are in `portal.py`; what each method does is in `holdfas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from holdfast.app import App
 from holdfast.client import Client, Listing, RunHandle, Steered
+from holdfast.entities import EntityHandle
+from holdfast.fronts.function.methods import QueryMethod, UpdateMethod
 from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import BoundMessage, Signal
@@ -27,6 +29,8 @@ A = TypeVar("A")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+E = TypeVar("E")
+P = ParamSpec("P")
 U = TypeVar("U")
 
 
@@ -163,6 +167,47 @@ class SyncTalking:
         return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
 
 
+class SyncEntityHandle(Generic[E]):
+    """The entity of one key, as seen from outside, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: EntityHandle[E]) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The id of the run that keeps it."""
+        return self._inside.id
+
+    @property
+    def key(self) -> str:
+        """The entity's key."""
+        return self._inside.key
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+
+    def update(self, method: UpdateMethod[E, P, U], /, *args: P.args, **kwargs: P.kwargs) -> U:
+        """Have the entity carry out a method; return its result: `cart.update(Cart.add, "lamp")`.
+
+        An entity that is not there begins with it, in one commit. Raises `UpdateRejected` if its
+        validator refused, `UpdateFailed` if the method raised (the state is what it was before),
+        `RunClosed` if the entity has ended.
+        """
+        return self._portal.call("update", self._inside.update(method, *args, **kwargs))
+
+    def query(self, method: QueryMethod[E, P, U], /, *args: P.args, **kwargs: P.kwargs) -> U:
+        """Ask the entity: `cart.query(Cart.total)`; nothing is recorded.
+
+        It sees the state as the last finished update left it; that of an entity nobody has sent
+        anything yet is made of the defaults. Raises `QueryFailed`.
+        """
+        return self._portal.call("query", self._inside.query(method, *args, **kwargs))
+
+    def options(self, *, id: str) -> SyncEntityHandle[E]:
+        """Return this entity with an id for the next update: one that is repeated counts once."""
+        return SyncEntityHandle(self._portal, self._inside.options(id=id))
+
+
 class SyncClient(SyncSettling):
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -271,6 +316,13 @@ class SyncClient(SyncSettling):
             cast("Any", self._inside).update_with_start(bound, update, id=id, wait=wait, **options),
         )
         return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
+
+    def entity(self, cls: type[E], key: str) -> SyncEntityHandle[E]:
+        """Return the entity of that class and key, whether or not it is there yet.
+
+        Raises `BadDefinition` if the app has no such entity, `InvalidName` for a bad key.
+        """
+        return SyncEntityHandle(self._portal, self._inside.entity(cls, key))
 
     @overload
     def get(self, id: str) -> SyncRunHandle[Any]: ...

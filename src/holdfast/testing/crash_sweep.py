@@ -209,7 +209,9 @@ def _end_of(run: Run, dump: Dump, loose: frozenset[str]) -> dict[str, Any]:
         "close": [_close(e, run, loose) for e in living if CLASS_OF[e.kind] == "close"],
         "answers": sorted(_content(e, loose) for e in living if CLASS_OF[e.kind] == "answer"),
         "messages": [e.key for e in living if CLASS_OF[e.kind] == "message"],
-        "attempts": sorted(e.key for e in living if e.kind == "step.retrying"),
+        "attempts": sorted(
+            e.key for e in living if e.kind == "step.retrying" and not _is_loose(e, loose)
+        ),
     }
 
 
@@ -222,15 +224,16 @@ def _close(event: Event, run: Run, loose: frozenset[str]) -> tuple[str, str, str
 def _content(event: Event, loose: frozenset[str]) -> tuple[str, str, str]:
     """Return what of an event must be the same in every world."""
     text = (event.payload or b"").decode()
-    if (
-        event.kind in ("timer.fired", "run.terminated", "run.timed_out")
-        or event.key.split("#")[0] in loose
-    ):
+    if event.kind in ("timer.fired", "run.terminated", "run.timed_out") or _is_loose(event, loose):
         text = ""
     elif event.kind in ("step.failed", "update.failed", "run.failed", "run.compensation_failed"):
         failure = decode_failure(event.payload)
         text = f"{failure.type}: {failure.message}, attempt {failure.attempts}"
     return event.kind, event.key, text
+
+
+def _is_loose(event: Event, loose: frozenset[str]) -> bool:
+    return event.key.split("#")[0] in loose
 
 
 def _told_wrong(world: World) -> Iterator[str]:

@@ -19,10 +19,11 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from holdfast.app import App
 from holdfast.errors import BadDefinition, CrashtestFailed
+from holdfast.fronts.function.methods import UpdateMethod
 from holdfast.fronts.function.workflow import Bound
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker.steps import StepRun, Steps
@@ -37,6 +38,7 @@ from holdfast.testing.crash_world import Plant, Scenario, World, effect
 from holdfast.testing.virtual import LONGEST, YEAR
 
 A = TypeVar("A")
+P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -59,7 +61,7 @@ WRONG: dict[Flavour, str] = {
 class Driven:
     """The run, as a story steers it.
 
-    The process that tells the story may die, and tells it again from the start: so a signal has
+    The process that tells the story may die, and tells it again from the start: so a message has
     the same id each time, and a sleep that was over is not slept again.
     """
 
@@ -74,16 +76,23 @@ class Driven:
         await self._caller.signal(self.id, signal, value, f"signal-{self._signals}")
 
     @overload
-    async def update(self, update: Update[None, R]) -> R: ...
+    async def update(self, update: Update[None, R], /) -> R: ...
     @overload
-    async def update(self, update: Update[A, R], value: A) -> R: ...
-    async def update(self, update: Update[Any, R], value: Any = None) -> R:
-        """Have an update carried out, and return its result.
+    async def update(self, update: Update[A, R], value: A, /) -> R: ...
+    @overload
+    async def update(
+        self, update: UpdateMethod[Any, P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    async def update(self, update: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Have an update, or a method of an entity, carried out, and return its result.
 
         Raises `UpdateRejected` or `UpdateFailed`, as for any caller.
         """
         self._updates += 1
-        return await self._caller.updated(self.id, update, value, f"update-{self._updates}")
+        talk, value = update, args[0] if args else None
+        if isinstance(update, UpdateMethod):
+            talk, value = cast("Any", update).talk, (args, kwargs)
+        return await self._caller.updated(self.id, talk, value, f"update-{self._updates}")
 
     @overload
     async def query(self, query: Query[None, R]) -> R: ...
@@ -132,11 +141,11 @@ def crashtest(  # noqa: PLR0913 - what a test may say, each by its name
 ) -> Report:
     """Crash a run at each of its commits; return what was tried. Raises `CrashtestFailed`.
 
-    `story` sends the run its signals, or cancels it; without one it gets none. `before` is called
-    before each run, to empty what `effects` reads; what that returns must be the same at each end.
-    `loose` names steps that may give another result when they run again, and the workflow if its
-    result depends on theirs. `app` is needed only if the workflow needs others of it. `only` tries
-    one point, as the error of a failed test names it.
+    `story` sends the run its signals and updates, or cancels it; without one it gets none.
+    `before` is called before each run, to empty what `effects` reads; what that returns must be
+    the same at each end. `loose` names steps that may give another result when they run again, or
+    fail in between, and the workflow if its result depends on theirs. `app` is needed only if the
+    workflow needs others of it. `only` tries one point, as the error of a failed test names it.
     """
     if not isinstance(bound, Bound):
         raise BadDefinition(

@@ -8,7 +8,7 @@ call. Indentation and blank lines do not count. The same code has the same shape
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,10 +18,12 @@ from holdfast.machine.values import Signature, digest
 STEP = "step "
 
 
-def shape_of(function: Any, signature: Signature, version: str) -> bytes:
-    """Return the shape of this version of the workflow whose body is `function`."""
+def shape_of(sources: Sequence[Any], signature: Signature, version: str) -> bytes:
+    """Return the shape of this version of the workflow that consists of these functions."""
     types = (signature.schema.hex(), signature.result.digest.hex())
-    return digest("\n".join((version, *types, *_parts(function, set()))).encode())
+    seen: set[Any] = set()
+    parts = [part for function in sources for part in _parts(function, seen)]
+    return digest("\n".join((version, *types, *parts)).encode())
 
 
 def steps_of(function: FunctionType) -> frozenset[str]:

@@ -138,7 +138,12 @@ class Workflow(Generic[P, R]):
         """A few bytes that change when the code does. Made at first use: it reads the source."""
         from holdfast.fronts.function.shape import shape_of
 
-        return shape_of(self.function, self.signature, self.version)
+        return shape_of(self.sources, self.signature, self.version)
+
+    @property
+    def sources(self) -> tuple[Callable[..., Any], ...]:
+        """The functions that a run of it depends on: the body, whose helpers are found by name."""
+        return (self.function,)
 
     @property
     def plain(self) -> Callable[P, Coroutine[Any, Any, R]]:

@@ -79,6 +79,17 @@ class Signature:
             raise bad_annotation(f"The result of {name}", cause) from error
         return signature
 
+    @classmethod
+    def of_method(
+        cls, function: Callable[..., Any], *, names: Mapping[str, Any] | None = None
+    ) -> Signature:
+        """Return the signature of a method as its caller sees it: without the object."""
+        name = function.__qualname__.rpartition("<locals>.")[2]
+        parameters = inspect.signature(function)
+        rest = list(parameters.parameters.values())[1:]
+        hints = _hints(name, function, names or {})
+        return cls(name, parameters.replace(parameters=rest), hints)
+
     @functools.cached_property
     def schema(self) -> bytes:
         """The 8 bytes by which the parameters are recognised: names, order and types."""

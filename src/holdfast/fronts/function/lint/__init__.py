@@ -55,7 +55,7 @@ class Finding(NamedTuple):
 
 def findings(workflow: Workflow[..., Any]) -> list[Finding]:
     """Return what is found in a workflow's body and its helpers, by file and line."""
-    to_read = [inspect.unwrap(workflow.function)]
+    to_read = [inspect.unwrap(source) for source in workflow.sources]
     found: dict[tuple[str, int, str], Finding] = {}
     for function in to_read:  # grows while it is read
         if not isinstance(function, FunctionType):
