@@ -47,6 +47,7 @@ from benchmarks.work import AT_ONCE, STEPS
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.sqlite.writer import Writer
+from holdfast.testing import replay
 
 T = TypeVar("T")
 
@@ -65,6 +66,7 @@ MODULE = "benchmarks.ours"
 TURN = 0.1  # seconds of ours, then of the raw limit
 WARM_UP = 1_000  # waiting runs before memory is first read: more than start at a time
 BATCH = 500  # waiting runs started at a time
+FILLED = 10_000  # parked runs after which caches of a bounded size are full
 
 
 @contextlib.asynccontextmanager
@@ -232,7 +234,20 @@ async def w4(task: Task) -> None:
     ):
         with new_store(task.store) as url:
             figures[key] = float(killed_and_resumed(MODULE, (url, steps), (url,)))
+            figures["replay_us"] = await replay_alone(url)
     emit(Row("holdfast", task.store, "w4", "", figures, {}, speed()))
+
+
+async def replay_alone(url: str) -> float:
+    """Return the microseconds that a step costs whose result is recorded, without any store."""
+    async with app.open(url, worker=False) as client:
+        history = await client.get("long").history()
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        replay(long, history)
+        times.append(time.perf_counter() - began)
+    return median(times) / (len(history.events) - 1) * 1e6
 
 
 async def crash(url: str, n: str) -> None:
@@ -266,8 +281,9 @@ async def w5(task: Task) -> None:
             figures["disk_kib"] = (disk_bytes(url) - empty) / 1024 / (n + WARM_UP)
     if task.store != "memory":
         # In a process of its own: what the live runs left behind would be used again here.
-        with child(MODULE, "park", task.store, n) as process:
+        with child(MODULE, "park", task.store, task.size.parked) as process:
             figures["parked_kib"] = float(hear(process, "parked"))
+            figures["parked_disk_kib"] = float(hear(process, "disk"))
             process.wait()
     emit(Row("holdfast", task.store, "w5", "", figures, settings, speed()))
 
@@ -277,9 +293,12 @@ async def park(store: str, n: str) -> None:
     cache = hf.Settings(machines=WARM_UP // 2)
     with new_store(store) as url:
         async with app.open(url, settings=cache) as client:
-            # As many before, until the database's own bounded caches are full.
-            await start_waiting(client, int(n))
+            empty = 0 if store != postgres.STORE else disk_bytes(url)
+            # Some before, until the database's own bounded caches are full.
+            before = min(int(n), FILLED)
+            await start_waiting(client, before)
             say("parked", await memory_each(client, int(n)))
+        say("disk", (disk_bytes(url) - empty) / 1024 / (before + WARM_UP + int(n)))
 
 
 async def memory_each(client: hf.Client, n: int) -> float:

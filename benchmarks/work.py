@@ -33,6 +33,7 @@ class Size:
     history: int  # W4 completed steps
     long_history: int  # W4 again, to see that it is linear (ours only)
     waiting: int  # W5 waiting runs
+    parked: int  # W5 again, more than a worker keeps in memory (ours only)
     many: int  # W8 runs in all
 
 
@@ -46,6 +47,7 @@ FULL = Size(
     history=1_000,
     long_history=10_000,
     waiting=10_000,
+    parked=100_000,
     many=100_000,
 )
 QUICK = Size(
@@ -58,6 +60,7 @@ QUICK = Size(
     history=1_000,
     long_history=10_000,
     waiting=500,
+    parked=2_000,
     many=4_000,
 )
 
@@ -83,7 +86,7 @@ WORKS: Mapping[str, Work] = {
         Work(
             "w5",
             "waiting",
-            "{0.waiting:,} runs waiting for a signal",
+            "{0.waiting:,} runs waiting for a signal, then {0.parked:,} parked",
             each_round=False,
             judged_small=False,
         ),
@@ -127,9 +130,11 @@ FIGURES: Mapping[str, Figure] = {
         Figure("resume_ms", "w4", "killed after {0.history:,} steps, to the next", "ms"),
         Figure("replay_ms", "w4", "of which replay", "ms", follows="resume_ms"),
         Figure("resume_long_ms", "w4", "killed after {0.long_history:,} steps, to the next", "ms"),
+        Figure("replay_us", "w4", "replay alone, {0.long_history:,} steps, a step", "us"),
         Figure("live_kib", "w5", "worker memory a live run", "KiB"),
-        Figure("parked_kib", "w5", "worker memory a parked run", "KiB"),
+        Figure("parked_kib", "w5", "worker memory a parked run, of {0.parked:,}", "KiB"),
         Figure("disk_kib", "w5", "on disk a run", "KiB"),
+        Figure("parked_disk_kib", "w5", "on disk a run, of {0.parked:,}", "KiB"),
         Figure("many_s", "w8", "{0.many:,} queued runs, one host", "runs/s", better="higher"),
         Figure("flat", "w8", "the last tenth's rate, of the first tenth's", TIMES, better="higher"),
         Figure("growth_kib", "w8", "worker memory a run done", "KiB"),
