@@ -240,9 +240,10 @@ async def outcome(
     engine: LocalEngine, sent: UpdateRun, update: Update[Any, Any], wait: Wait, *, is_new: bool
 ) -> Any:
     """Wait for what becomes of an update that is stored."""
-    posted = await engine.decided(sent.run, sent.id, is_done=False)
     if not is_new:
-        _compare(sent, posted.message)
+        known = await engine.store.message(engine.ns, sent.run, sent.id)
+        _compare(sent, known and known.message)
+    posted = await engine.decided(sent.run, sent.id, is_done=False)
     told(update.name, posted, sent.id)
     handle = UpdateHandle(engine, sent.run, update, sent.id)
     return handle if wait == "accepted" else await handle.result()

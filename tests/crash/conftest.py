@@ -14,7 +14,7 @@ AT_ONCE = ("chain", "race")
 LARGE = (
     "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict", "crowd",
     "deploy", "heartbeat", "heartbeat-deploy", "map", "overdue", "parent-retried", "pause",
-    "queues", "saga-cancelled", "saga-owed", "saga-retried", "storm", "updates",
+    "queues", "saga-cancelled", "saga-owed", "saga-retried", "storm", "update-deploy", "updates",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

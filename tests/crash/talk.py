@@ -1,5 +1,7 @@
 """Scenarios of queries, updates and starts with a first message."""
 
+import asyncio
+
 import holdfast as hf
 from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import Scenario, World, effect
@@ -67,6 +69,43 @@ def refusals_leave_no_trace(world: World) -> list[str]:
     return [f"{event.kind} {event.key}" for event in events if event.key.endswith("/u2")]
 
 
+# --- handlers at work while their worker is asked to stop
+
+
+@app.step
+async def slow(n: int) -> int:
+    effect(n)
+    await asyncio.sleep(3)
+    return n
+
+
+@app.workflow
+async def patient() -> int:
+    found = 0
+
+    async def more(n: int) -> int:
+        nonlocal found
+        done_by_then = await slow(n)
+        found += done_by_then  # not `found += await ...`, which reads it before it waits
+        return n
+
+    hf.handle(put, more)
+    await hf.wait_for(done)
+    await hf.handlers_finished()
+    return found
+
+
+async def run_patient(caller: Caller) -> None:
+    await caller.start(patient.bind(), "patient")
+    await caller.post("patient", put, 1, "u1")
+    await caller.sleep(1)
+    await caller.post("patient", put, 2, "u2")
+    assert await caller.update("patient", put, 1, "u1") == ("completed", 1)
+    assert await caller.update("patient", put, 2, "u2") == ("completed", 2)
+    await caller.signal("patient", done, 1, id="done")
+    assert await caller.result("patient") == ("completed", 3)
+
+
 # --- a run and its first message come together; each message counts once
 
 
@@ -109,5 +148,14 @@ def no_run_without_its_message(world: World) -> list[str]:
 
 TALK = (
     Scenario("updates", app, run_updates, apart=True, workers=2, check=refusals_leave_no_trace),
+    Scenario(
+        "update-deploy",
+        app,
+        run_patient,
+        apart=True,
+        workers=2,
+        deploys_at=1.5,
+        flavours=("stall",),
+    ),
     Scenario("with-start", app, run_with_start, check=no_run_without_its_message),
 )

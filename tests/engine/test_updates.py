@@ -131,6 +131,9 @@ async def test_an_id_of_another_message_is_a_conflict(place: Place, app: hf.App)
             await run.update(add, "desk", id="u1")
         with pytest.raises(hf.MessageConflict, match=r"another name \(update add\)"):
             await run.update(count, id="u1")
+        await run.signal("other", 1, id="s1")
+        with pytest.raises(hf.MessageConflict, match=r"another name \(signal other\)"):
+            await within(run.update(count, id="s1"))
 
 
 async def test_an_accepted_update_can_be_waited_for_later(place: Place, app: hf.App) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +17,13 @@ from holdfast.cli.strict_json import parse
 from holdfast.cli.terminal import STDERR
 from holdfast.errors import InvalidValue
 
+if TYPE_CHECKING:
+    from holdfast.talking import Wait
+
 NUMBERS = {"ignore_unknown_options": True}
 """Lets -1 through: it is JSON, not an option."""
+PATIENCE = 3.0
+"""Seconds after which a person is told that an update is not done."""
 
 
 @click.command("query", context_settings=NUMBERS)
@@ -67,14 +74,27 @@ def update(door: Door, run: str, name: str, argument: str, id: str | None, accep
 
     async def act(engine: Any) -> Any:
         target = await handle(engine, run)
-        if accepts:
-            return (await target.update(name, value, id=id, wait="accepted")).id
-        return await target.update(name, value, id=id)
+        wait: Wait = "accepted" if accepts else "completed"
+        with _patience(f"update {name} is not done yet; `holdfast runs why {target.id}` says more"):
+            said = await target.update(name, value, id=id, wait=wait)
+        return said.id if accepts else said
 
     said = door.enter(act)
     if accepts:
         STDERR.say(f"update {name} is accepted")
     say_json(said)
+
+
+@contextmanager
+def _patience(told: str) -> Generator[None]:
+    """Say what is waited for, if that takes a while: nobody may take the update at all."""
+    import asyncio
+
+    call = asyncio.get_running_loop().call_later(PATIENCE, STDERR.say, told)
+    try:
+        yield
+    finally:
+        call.cancel()
 
 
 def value_of(text: str, *, where: str) -> Any:
