@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, event_of, kinds, status_of, within
+from holdfast.model.commands import ImportRun
+from tests.engine.places import Place, event_of, kinds, status_of, until, within
 
 go = hf.Signal("go", int)
 ONCE = hf.Retry(max_attempts=1)
@@ -425,3 +426,27 @@ async def test_a_child_that_continues_stays_a_child(place: Place, app: hf.App, s
         assert await within(run.result()) == 2
         for id in ("o/counts#1/hold#1", "o/counts#1/hold#1@2", "o/counts#1/hold#1@3"):
             assert (await client.get(id).describe()).status == "terminated"
+
+
+async def test_an_imported_parent_starts_its_children_here(
+    place: Place, app: hf.App, shop: Shop
+) -> None:
+    @app.workflow
+    async def order() -> int:
+        return await shop.hold("x")
+
+    async with app.open("memory://", settings=hf.Settings(keep=0)) as elsewhere:
+        run = await elsewhere.start(order.bind(), id="o")
+        await status_of(run, "waiting")
+        export = await elsewhere.engine.export("o")
+    async with place.open(app) as client:
+        command = ImportRun(client.engine.ns, "o", export, client.engine.store.now())
+        await client.engine.do(command)
+        await client.get("o").resume()
+
+        async def is_there() -> bool:
+            return len((await client.list()).runs) == 2
+
+        await until(is_there)
+        await client.get("o/hold#1").signal(go, 6)
+        assert await within(client.get("o", order).result()) == 6

@@ -27,7 +27,7 @@ ONLY_POSTGRES = {
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     # Turns that reach other runs, many of them in few statements.
-    "runs_of_ids", "kin_of_runs", "lock_runs", "post_messages",
+    "runs_of_ids", "lock_runs", "post_messages",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",
 }  # fmt: skip

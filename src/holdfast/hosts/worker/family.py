@@ -34,7 +34,7 @@ IMPORTED = b'{"reason": "imported"}'
 class Family:
     """What the history of a run says of its parent and its children."""
 
-    __slots__ = ("_open", "depth", "descent", "has_children", "taken", "unsure")
+    __slots__ = ("_ids", "_open", "depth", "descent", "has_children", "taken", "unsure")
 
     def __init__(self, descent: str = "", taken: frozenset[str] = frozenset()) -> None:
         self.descent = descent
@@ -44,6 +44,7 @@ class Family:
         self.taken = taken
         """Ids that were refused to new children, in this worker's hands."""
         self._open: dict[str, Event] = {}
+        self._ids: dict[str, str] = {}
         self.unsure: set[str] = set()
         """Keys of children that may have ended while nobody listened."""
 
@@ -52,8 +53,10 @@ class Family:
         if event.kind == "child.started":
             self.has_children = True
             self._open[event.key] = event
+            self._ids[event.key] = started_id(event)
         else:
             self._open.pop(event.key, None)
+            self._ids.pop(event.key, None)
             self.unsure.discard(event.key)
 
     def doubt(self) -> None:
@@ -62,12 +65,12 @@ class Family:
 
     def is_used(self, id: str) -> bool:
         """Tell whether an open child has this id."""
-        return any(started_id(event) == id for event in self._open.values())
+        return id in self._ids.values()
 
     def closed_by(self, message: Message, at: int) -> Event | None:
         """Return the event for a message about a child's end, if it is news."""
-        started = self._open.get(message.name)
-        if started is None or not message.id.endswith(f"/{message.name}/{started_id(started)}"):
+        key, started = message.name, self._open.get(message.name)
+        if started is None or not message.id.endswith(f"/{key}/{self._ids[key]}"):
             return None
         closed = Event(
             "child.closed", at, message.name, message.payload, started.asked_seq, started.digest
@@ -119,7 +122,7 @@ def start_children(held: Feeding, draft: Draft) -> None:
     family = draft.family = held.family = held.family or Family()
     while machine.ended is None and not (held.paused or held.draining) and children.fresh:
         ask = _named(next(iter(children.fresh.values())), held)
-        if ask.id in family.taken or family.is_used(ask.id):
+        if ask.id in family.taken or (ask.options.id is not None and family.is_used(ask.id)):
             held.feed(draft, draft.add(_refused(ask, draft.at)))
         else:
             event = draft.add(_started(ask, draft.at))

@@ -8,7 +8,8 @@ writers wait for each other, and the transaction is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from holdfast.model.status import CLOSED
 from holdfast.model.writes import Advance, Create, Depart, Notice, Outcome, Put, Send, Write
 from holdfast.stores.notices import notices_of
 from holdfast.stores.postgres.connection import Ask
-from holdfast.stores.postgres.failures import Conflict
+from holdfast.stores.postgres.failures import BadWrite, Conflict
 from holdfast.stores.postgres.rounds import Round
 from holdfast.stores.postgres.statements import queries
 
@@ -78,10 +79,12 @@ async def lock(
     ask: Ask, ns: str, runs: Iterable[str], *, closes: list[str], tells: list[str] | None = None
 ) -> None:
     """Lock these runs and all that their close may reach."""
-    ids, tells = {*runs}, closes if tells is None else tells
-    if closes or tells:
-        rows = await ask(SQL.kin_of_runs, ns=ns, parents=closes, runs=tells, closed=CLOSED_LIST)
-        ids.update(row[0] for row in rows)
+    ids = {*runs}
+    ids.update(link.parent for link in (await _links(ask, ns, tells or closes)).values())
+    while closes:  # level by level: a recursion would be planned as a walk through all links
+        rows = await ask(SQL.open_children, ns=ns, parents=closes, closed=CLOSED_LIST)
+        closes = [run for run, *link in rows if Link(*link).policy != "abandon" and run not in ids]
+        ids.update(closes)
     await ask(SQL.lock_runs, ns=ns, ids=sorted(ids))
 
 
@@ -131,12 +134,22 @@ async def carry_out(
 
 
 async def _advance(ask: Ask, turns: list[Advance], now: int | None, apply: Apply) -> list[Outcome]:
-    together, bare = Round(), [turn._replace(sends=()) for turn in turns]
-    if not bare:
-        return []
-    if any(turn.continues for turn in bare) or not together.takes(bare):
-        return await apply(ask, bare, now)
-    return together.outcomes(await ask.run(*together.question(now)))
+    """Write the turns themselves: many in the quick way, which fails if one of them is refused."""
+    bare = [turn._replace(sends=()) for turn in turns]
+    together = Round()
+    if len(bare) > 1 and together.takes(bare) and together.is_quick:
+        with _all_or_none():
+            return together.outcomes(await ask.run(*together.question(now, quick=True)))
+    return await apply(ask, bare, now)
+
+
+@contextmanager
+def _all_or_none() -> Generator[None]:
+    """Say of a quick round that failed that its writes have to be tried one by one."""
+    try:
+        yield
+    except (asyncpg.InvalidTextRepresentationError, asyncpg.UniqueViolationError) as error:
+        raise BadWrite("Nothing was written: one of them was refused.") from error
 
 
 async def _create(ask: Ask, creates: list[Create], now: int | None) -> list[Notice]:

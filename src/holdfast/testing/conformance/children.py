@@ -301,3 +301,24 @@ async def test_a_forgotten_child_leaves_no_link(harness: Harness) -> None:
     sends: tuple[Send, ...] = (again,)
     assert await harness.commit(parent, answer(), sends=sends) == "applied"
     assert (await harness.row(taken.id)).status == "pending"
+
+
+async def test_a_child_outlives_a_forgotten_parent(harness: Harness) -> None:
+    parent, taken = await family(harness, "abandon")
+    assert await close(harness, parent) == "applied"
+    assert await prune(harness, harness.clock.advance()) == 1
+    assert await harness.commit(taken, answer()) == "applied"
+    assert await close(harness, await harness.row(taken.id)) == "applied"
+    assert (await harness.row(taken.id)).status == "completed"
+
+
+async def test_one_refused_turn_does_not_hold_up_the_others(harness: Harness) -> None:
+    parent = await harness.held("p")
+    ties = [TIE._replace(key=f"ship#{n}") for n in range(10)]
+    creates = [child(harness, f"p/{tie.key}", tie, workflow="c") for tie in ties]
+    await start_children(harness, parent, *creates)
+    taken = (await harness.claim("A", workflows=("c",))).runs
+    late = [run._replace(epoch=9) if n == 4 else run for n, run in enumerate(taken)]
+    ended = await asyncio.gather(*(close(harness, run) for run in late))
+    assert ended == ["lost" if n == 4 else "applied" for n in range(10)]
+    assert len(await mail(harness)) == 9

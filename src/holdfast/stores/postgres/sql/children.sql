@@ -25,23 +25,6 @@ LIMIT 1
 -- name: runs_of_ids
 SELECT * FROM holdfast.runs WHERE ns = :ns AND id = ANY (:ids::text[])
 
--- name: kin_of_runs
--- Whose rows the close of these runs may change: their parents, and below them all that may be
--- terminated or cancelled with them.
-WITH RECURSIVE down (run) AS (
-    SELECT c.run FROM holdfast.children c JOIN holdfast.runs r ON r.ns = c.ns AND r.id = c.run
-    WHERE c.ns = :ns AND c.parent = ANY (:parents::text[])
-        AND c.policy <> 'abandon' AND r.status <> ALL (:closed::text[])
-    UNION
-    SELECT c.run FROM down d
-    JOIN holdfast.children c ON c.ns = :ns AND c.parent = d.run
-    JOIN holdfast.runs r ON r.ns = c.ns AND r.id = c.run
-    WHERE c.policy <> 'abandon' AND r.status <> ALL (:closed::text[])
-)
-SELECT run FROM down
-UNION
-SELECT parent FROM holdfast.children WHERE ns = :ns AND run = ANY (:runs::text[])
-
 -- name: lock_runs
 -- In the order of their ids, as rounds do, so that two writers never wait for each other.
 SELECT FROM holdfast.runs WHERE ns = :ns AND id = ANY (:ids::text[])
@@ -60,9 +43,11 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     ) AS p (place, run, id, kind, name, payload, at)
     JOIN holdfast.runs r ON r.ns = :ns AND r.id = p.run
     WHERE r.status <> ALL (:closed::text[])
-        AND NOT EXISTS (
-            SELECT 1 FROM holdfast.inbox i WHERE i.ns = :ns AND i.run = p.run AND i.id = p.id
-        )
+        -- Looked up one by one: as a join it could be planned as a walk through all messages.
+        AND (
+            SELECT i.id FROM holdfast.inbox i
+            WHERE i.ns = :ns AND i.run = p.run AND i.id = p.id
+        ) IS NULL
     ORDER BY p.run, p.id, p.place
 )
 , numbered AS MATERIALIZED (
