@@ -18,7 +18,7 @@ from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
-from benchmarks import many, postgres
+from benchmarks import family, many, postgres
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -327,6 +327,18 @@ async def w8(task: Task) -> None:
     emit(Row("holdfast", task.store, "w8", "", figures, {}, speed()))
 
 
+async def w9(task: Task) -> None:
+    async with opened(task.store) as client:
+        figures = await family.spread_figures(client, task.size.spread)
+    emit(Row("holdfast", task.store, "w9", "", figures, {}, speed()))
+
+
+async def w10(task: Task) -> None:
+    async with opened(task.store) as client:
+        figures = await family.children_figures(client, task.size.parts, task.size.each)
+    emit(Row("holdfast", task.store, "w10", "", figures, {}, speed()))
+
+
 def in_loop(piece: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
     return lambda *given: asyncio.run(piece(*given))
 
@@ -338,6 +350,8 @@ PIECES: Mapping[str, Callable[[Task], Coroutine[object, object, None]]] = {
     "w4": w4,
     "w5": w5,
     "w8": w8,
+    "w9": w9,
+    "w10": w10,
     "chain": partial(counted_chains, lanes=1),
     "crowd": partial(counted_chains, lanes=AT_ONCE),
 }

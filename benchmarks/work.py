@@ -35,6 +35,9 @@ class Size:
     waiting: int  # W5 waiting runs
     parked: int  # W5 again, more than a worker keeps in memory (ours only)
     many: int  # W8 runs in all
+    spread: int  # W9 steps of one map
+    parts: int  # W10 children that start children
+    each: int  # W10 children of each
 
 
 FULL = Size(
@@ -49,6 +52,9 @@ FULL = Size(
     waiting=10_000,
     parked=100_000,
     many=100_000,
+    spread=10_000,
+    parts=100,
+    each=1_000,
 )
 QUICK = Size(
     chain_seconds=0.3,
@@ -62,6 +68,9 @@ QUICK = Size(
     waiting=500,
     parked=2_000,
     many=4_000,
+    spread=1_000,
+    parts=4,
+    each=100,
 )
 
 
@@ -96,6 +105,13 @@ WORKS: Mapping[str, Work] = {
             "{0.many:,} runs of three steps, queued; one worker process, then two",
             each_round=False,
             judged_small=False,
+        ),
+        Work("w9", "spread", "one run maps a step over {0.spread:,} items", each_round=False),
+        Work(
+            "w10",
+            "children",
+            "{0.parts:,} children that start {0.each:,} one-step children each",
+            each_round=False,
         ),
     )
 }
@@ -141,6 +157,9 @@ FIGURES: Mapping[str, Figure] = {
         Figure("two_s", "w8", "{0.many:,} queued runs, two hosts", "runs/s", better="higher"),
         Figure("claim_ms", "w8", "a claim, the queue empty", "ms"),
         Figure("claim_full_ms", "w8", "a claim, {0.many:,} runs queued", "ms"),
+        Figure("spread_s", "w9", "{0.spread:,} steps, 100 at a time", "s"),
+        Figure("children_s", "w10", "children", "runs/s", better="higher"),
+        Figure("family_mib", "w10", "worker memory, when all are done", "MiB"),
         Figure("claim_ratio", "w8", "of the claim with an empty queue", TIMES),
     )
 }
