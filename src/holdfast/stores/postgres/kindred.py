@@ -67,7 +67,7 @@ async def write_turns(
     ]
     applied = [turn for turn, outcome in zip(turns, found, strict=True) if outcome.applied]
     sends = [send for turn in applied for send in turn.sends]
-    heard = await carry_out(ask, ns, sends, now, apply, there)
+    heard = await carry_out(ask, ns, sends, now, apply, there, many=len(turns) > 1)
     if heard:
         # Whoever is told first tells all of it: notices are hints.
         n = next(n for n, outcome in enumerate(found) if outcome.applied)
@@ -89,13 +89,13 @@ async def lock(
 
 
 async def depart(
-    ask: Ask, departs: Sequence[Depart], now: int | None, apply: Apply
+    ask: Ask, departs: Sequence[Depart], now: int | None, apply: Apply, *, many: bool = False
 ) -> list[Notice]:
     """Tell the parents of runs that close, and treat their children."""
     ns = departs[0].ns
     links = await _links(ask, ns, [each.run for each in departs if each.is_child])
     puts = [told(links[each.run], each) for each in departs if each.run in links]
-    heard = await _post(ask, ns, puts, now)
+    heard = await _post(ask, ns, puts, now, many=many)
     by_parent = {each.run: each for each in departs if each.is_parent}
     if by_parent:
         rows = await ask(SQL.open_children, ns=ns, parents=list(by_parent), closed=CLOSED_LIST)
@@ -107,13 +107,15 @@ async def depart(
     return heard
 
 
-async def carry_out(
+async def carry_out(  # noqa: PLR0913 - each by its name
     ask: Ask,
     ns: str,
     sends: Sequence[Send],
     now: int | None,
     apply: Apply,
     there: Mapping[str, Run] = NOBODY,
+    *,
+    many: bool = False,
 ) -> list[Notice]:
     """Do what turns send; `there` are those children that are to be created and exist."""
     if not sends:
@@ -126,11 +128,11 @@ async def carry_out(
     for create in creates:
         if create.link is not None and create.id in there and there[create.id].status in CLOSED:
             puts.append(told(create.link, await _departed(ask, there[create.id])))
-    heard += await _post(ask, ns, [put for put in puts if not put.cancels], now)
+    heard += await _post(ask, ns, [put for put in puts if not put.cancels], now, many=many)
     for put in puts:
         if put.cancels:
             heard += notices_of([put], await apply(ask, [put], now))
-    return heard + (await depart(ask, departs, now, apply) if departs else [])
+    return heard + (await depart(ask, departs, now, apply, many=many) if departs else [])
 
 
 async def _advance(ask: Ask, turns: list[Advance], now: int | None, apply: Apply) -> list[Outcome]:
@@ -165,17 +167,22 @@ async def _create(ask: Ask, creates: list[Create], now: int | None) -> list[Noti
     return notices_of(ordered, outcomes)
 
 
-async def _post(ask: Ask, ns: str, puts: Sequence[Put], now: int | None) -> list[Notice]:
+async def _post(
+    ask: Ask, ns: str, puts: Sequence[Put], now: int | None, *, many: bool
+) -> list[Notice]:
+    """Put messages. Those of many turns are new as a rule: if not, each turn is tried alone."""
     if not puts:
         return []
     messages = [put.message for put in puts]
-    rows = await ask(
-        SQL.post_messages, ns=ns, now=now, closed=CLOSED_LIST, places=list(range(len(puts))),
-        runs=[put.run for put in puts], ids=[message.id for message in messages],
-        kinds=[message.kind for message in messages], names=[message.name for message in messages],
-        payloads=[message.payload for message in messages],
-        ats=[message.at for message in messages],
-    )  # fmt: skip
+    with _all_or_none():
+        rows = await ask(
+            SQL.post_messages, now=now, closed=CLOSED_LIST, are_new=many,
+            places=list(range(len(puts))), spaces=[ns] * len(puts), runs=[put.run for put in puts],
+            ids=[message.id for message in messages], kinds=[message.kind for message in messages],
+            names=[message.name for message in messages],
+            payloads=[message.payload for message in messages],
+            ats=[message.at for message in messages],
+        )  # fmt: skip
     return [Notice(ns, row[0], "mail") for row in rows]
 
 

@@ -32,22 +32,24 @@ ORDER BY id FOR NO KEY UPDATE
 
 -- name: post_messages
 -- Messages to runs that this transaction has locked, several for some of them: the rows are as
--- they will be changed.
+-- they will be changed. The namespace comes with each message, as in rounds: were it one value, a
+-- plan made while the table was small could read all runs of it, and be kept.
 WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 , fresh AS MATERIALIZED (
-    SELECT DISTINCT ON (p.run, p.id) p.place, p.run, p.id, p.kind, p.name, p.payload, p.at,
+    SELECT DISTINCT ON (p.run, p.id) p.place, p.ns, p.run, p.id, p.kind, p.name, p.payload, p.at,
         r.inbox_seq
     FROM unnest(
-        :places::int4[], :runs::text[], :ids::text[], :kinds::text[], :names::text[],
-        :payloads::bytea[], :ats::int8[]
-    ) AS p (place, run, id, kind, name, payload, at)
-    JOIN holdfast.runs r ON r.ns = :ns AND r.id = p.run
+        :places::int4[], :spaces::text[], :runs::text[], :ids::text[], :kinds::text[],
+        :names::text[], :payloads::bytea[], :ats::int8[]
+    ) AS p (place, ns, run, id, kind, name, payload, at)
+    JOIN holdfast.runs r ON r.ns = p.ns AND r.id = p.run
     WHERE r.status <> ALL (:closed::text[])
-        -- Looked up one by one: as a join it could be planned as a walk through all messages.
-        AND (
+        -- Of many it is taken for granted that they are new, or the insert fails: a plan may read
+        -- the whole inbox to look for one.
+        AND (:are_new::bool OR (
             SELECT i.id FROM holdfast.inbox i
-            WHERE i.ns = :ns AND i.run = p.run AND i.id = p.id
-        ) IS NULL
+            WHERE i.ns = p.ns AND i.run = p.run AND i.id = p.id
+        ) IS NULL)
     ORDER BY p.run, p.id, p.place
 )
 , numbered AS MATERIALIZED (
@@ -56,12 +58,12 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 , woken AS (
     UPDATE holdfast.runs r
     SET inbox_seq = c.n, wake_at = CASE WHEN r.status = 'waiting' THEN clock.now ELSE r.wake_at END
-    FROM (SELECT run, max(n) AS n FROM numbered GROUP BY run) c CROSS JOIN clock
-    WHERE r.ns = :ns AND r.id = c.run
+    FROM (SELECT ns, run, max(n) AS n FROM numbered GROUP BY ns, run) c CROSS JOIN clock
+    WHERE r.ns = c.ns AND r.id = c.run
 )
 , posted AS (
     INSERT INTO holdfast.inbox (ns, run, id, n, kind, name, payload, at)
-    SELECT :ns, run, id, n, kind, name, payload, at FROM numbered
+    SELECT ns, run, id, n, kind, name, payload, at FROM numbered
 )
 SELECT DISTINCT run FROM numbered
 
