@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = tuple(ROOT / f"src/holdfast/{name}.py" for name in ("talking", "entities", "client"))
+SOURCES = tuple(
+    ROOT / f"src/holdfast/{name}.py" for name in ("talking", "steering", "entities", "client")
+)
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
     "UpdateHandle": "SyncUpdateHandle",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
-from holdfast.engines.local import LocalEngine, answering
+from holdfast.engines.local import LocalEngine, travel
 from holdfast.entities import EntityHandle
 from holdfast.errors import (
     BadDefinition,
@@ -27,20 +28,16 @@ from holdfast.machine.values import Schema, digest
 from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.checks import (
     checked_id,
-    checked_key,
     checked_limit,
+    checked_point,
     checked_reason,
     checked_statuses,
     known_id,
 )
 from holdfast.model.commands import (
-    CancelRun,
-    PauseRun,
     PruneRuns,
-    ResumeRun,
     SignalRun,
     StartRun,
-    TerminateRun,
     UpdateRun,
 )
 from holdfast.model.cursors import Cursors
@@ -53,15 +50,14 @@ from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
+from holdfast.steering import Steered, edited_results, input_of
 from holdfast.talking import (
     Settling,
     StartOptions,
     Talking,
     UpdateHandle,
     Wait,
-    checked_by,
     checked_wait,
-    encoded,
     new_id,
     outcome,
     updating,
@@ -301,80 +297,6 @@ class Client(Settling):
         return total
 
 
-class Steered:
-    """A run that can be told what to do."""
-
-    def __init__(self, engine: LocalEngine, id: str) -> None:
-        self._engine, self.id = engine, id
-
-    def __repr__(self) -> str:
-        return f"<run {self.id}>"
-
-    async def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
-
-        Raises `RunNotFound` or `RunClosed`.
-        """
-        now, told = self._engine.store.now(), checked_reason(reason, "cancel")
-        command = CancelRun(self._engine.ns, self.id, new_id(now), now, told)
-        is_first: bool = await self._engine.do(command)
-        return is_first
-
-    async def terminate(self, reason: str = "") -> None:
-        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        await self._engine.do(self._at(TerminateRun, reason=checked_reason(reason, "terminate")))
-
-    async def pause(self, reason: str = "") -> None:
-        """Have the run start no more steps; those that run finish and are recorded."""
-        now, told = self._engine.store.now(), checked_reason(reason, "pause")
-        await self._engine.do(PauseRun(self._engine.ns, self.id, new_id(now), now, told))
-
-    async def resume(self) -> None:
-        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
-        await self._engine.do(self._at(ResumeRun))
-
-    async def retry(self, reason: str = "") -> None:
-        """Let a failed, blocked or quarantined run try again from where it failed.
-
-        What it has recorded is not run again, unless a saga has undone it. One that could not undo
-        all goes on with what is owed. Raises `IllegalMove`.
-        """
-        told = checked_reason(reason, "retry")
-        await self._engine.retry(self.id, self._engine.store.now(), told)
-
-    async def rerun(
-        self,
-        from_: str | None = None,
-        *,
-        keep_keys: bool = False,
-        reason: str = "",
-        id: str | None = None,
-    ) -> Sequence[str]:
-        """Take the run back to where it asked for the step `from_`, or to its start.
-
-        Works on open and on closed runs. What was asked for later no longer counts; nothing is
-        deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
-        whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
-        nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
-        """
-        key, told = checked_key(from_, where="rerun", path="from_"), checked_reason(reason, "rerun")
-        known = "" if id is None else checked_id(id, field="rerun id")
-        return await self._engine.rerun(self.id, key, told, keep_keys=keep_keys, id=known)
-
-    async def answer(self, key: str, value: object, *, by: str = "") -> bool:
-        """Answer an open question; False if it was answered just so before.
-
-        `by` is who answers, kept in the history. The first answer counts. Raises `AnswerRefused`
-        if there was another, or nobody waits for one; `InvalidValue` if it does not fit;
-        `RunNotFound` or `RunClosed`.
-        """
-        told = encoded(value, where=f"answer to {key}")
-        return await answering.answer(self._engine, self.id, key, told, checked_by(by))
-
-    def _at(self, command: Any, **fields: Any) -> Any:
-        return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)
-
-
 class RunHandle(Steered, Talking, Generic[R_co]):
     """One run, as seen from outside."""
 
@@ -429,6 +351,31 @@ class RunHandle(Steered, Talking, Generic[R_co]):
         """
         wanted = LogFilter(self._engine.ns, self.id, step, attempt, after)
         return self._engine.logs(wanted, follow=follow)
+
+    async def fork(
+        self,
+        at: int | str | None = None,
+        *,
+        id: str | None = None,
+        results: Mapping[str, object] = MappingProxyType({}),
+        input: Bound[Any] | None = None,
+        reason: str = "",
+    ) -> RunHandle[R_co]:
+        """Start a run that shares this one's history up to `at`, and goes its own way from there.
+
+        `at` is the number of an event or the key of a step; without it, the last edited result, or
+        all there is but the end. `results` are what steps gave in that history, by their keys; an
+        edited `input` begins at the start. This run is untouched. Raises `UnknownKey`,
+        `RunNotFound`, `RunConflict` or `InvalidValue`.
+        """
+        point, told = checked_point(at), checked_reason(reason, "fork")
+        now = self._engine.store.now()
+        chosen = new_id(now) if id is None else checked_id(id)
+        given = None if input is None else input_of(input, (await self.describe()).workflow)
+        edited = edited_results(results, self._app.steps if self._app else {})
+        edits = travel.Edits(edited, given)
+        run = await travel.fork(self._engine, self.id, chosen, point, edits, told)
+        return RunHandle(self._engine, run.id, self._workflow, self._app)
 
     async def _schema(self) -> Schema[R_co]:
         if self._workflow is None:

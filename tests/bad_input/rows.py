@@ -20,6 +20,7 @@ ROWS: dict[str, str] = {
     "key that is none": "",
     "query or update": "",
     "answer to nobody": "",
+    "point that is none": "",
     "delay that is none": "",
     "retry policy": "",
     "settings": "",

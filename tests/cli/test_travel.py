@@ -45,3 +45,55 @@ class TestRerun:
         assert result.exit_code == 2
         assert "Did you mean 'shout#1'? It has shout#1, shout#2." in result.stderr
         assert "holdfast explain HF205" in result.stderr
+
+
+@pytest.mark.usefixtures("full")
+class TestFork:
+    def test_a_fork_shares_events_and_says_so(self, typed: Type) -> None:
+        result = typed("runs", "fork", "completed", "--at", "2", "--id", "other")
+        assert (result.exit_code, result.stdout) == (0, "other\n")
+        assert result.stderr == "other shares 2 of the events of completed\n"
+        text = typed("runs", "show", "other", person=True).stdout
+        assert re.search(r"forked    from completed at 2$", text, re.M)
+        assert re.search(r"3 .* ● forked +from completed at 2$", text, re.M)
+        row = json.loads(typed("runs", "show", "other", "--json").stdout)
+        assert (row["status"], row["workflow"], row["events"]) == ("pending", "greet", 3)
+
+    def test_results_are_set(self, typed: Type) -> None:
+        told = typed(
+            "runs", "fork", "completed", "--set", 'shout#1="X"', "--set", "shout#2=\"Y\"",
+            "--id", "other", "--reason", "what if", person=True,
+        ).stdout  # fmt: skip
+        assert "✓ other  shares 3 of the events of completed" in told
+        assert "Next: holdfast runs watch other" in told
+        text = typed("runs", "show", "other", person=True).stdout
+        assert "from completed at 3, with another result of shout#1, shout#2 · what if" in text
+        assert '"X"' in text
+
+    def test_parameters_are_changed(self, typed: Type) -> None:
+        words = ("runs", "fork", "completed", "--id", "other", "--input", '{"name": "bob"}')
+        assert typed(*words).stderr == "other begins as completed did, with another input\n"
+        shown = json.loads(typed("runs", "show", "other", "--json").stdout)
+        assert shown["history"][0]["payload"] == {"name": "bob", "times": 2}
+        assert typed(*words).exit_code == 0, "a repeat finds it"
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("--at", "9"), "9 is no event of 4"),
+            (("--at", "shuot#1"), "Did you mean 'shout#1'?"),
+            (("--set", "shout#1"), "'shout#1' has no key and value"),
+            (("--set", "shout#1=ADA"), "is no JSON"),
+            (("--input", "5"), "'5' is no JSON object"),
+            (("--input", '{"nmae": 1}'), "'nmae' is no parameter"),
+            (("--input", "{}", "--at", "3"), "leaves nothing of the history"),
+            (("--id", "waiting"), "Run 'waiting' exists with another history"),
+        ],
+    )
+    def test_what_cannot_be_done_is_said(
+        self, typed: Type, words: tuple[str, ...], message: str
+    ) -> None:
+        result = typed("runs", "fork", "completed", *words)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output

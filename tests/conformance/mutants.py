@@ -3,6 +3,7 @@
 Each is the memory store with one classic mistake; its docstring says which.
 """
 
+import json
 from collections.abc import Callable, Sequence
 
 from holdfast.model.run import Loaded, Run
@@ -282,6 +283,32 @@ class StaysCancelled(Mutant):
         return write
 
 
+class ForksTheUnknown(Mutant):
+    """A fork of a run that was forgotten shares the history of the next of that id."""
+
+    def change(self, write: Write) -> Write:
+        if not isinstance(write, Import) or write.origin is None:
+            return write
+        origin = self.row(write.export.run.ns, write.origin.run)
+        at = write.origin.created_at if origin is None else origin.created_at
+        return write._replace(origin=write.origin._replace(created_at=at))
+
+
+class SharesThePresent(Mutant):
+    """A fork sees what its origin takes back later."""
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        loaded = await super().load(ns, run, after)
+        events = self._tables.events.get((ns, run), [])
+        forked = next((event for event in events if event.kind == "run.forked"), None)
+        if loaded is None or forked is None:
+            return loaded
+        origin = json.loads(forked.payload or b"{}")["origin"]
+        gone = {e.seq for e in self._tables.events.get((ns, origin), ()) if e.superseded_by}
+        kept = tuple(e for e in loaded.events if e.seq >= forked.seq or e.seq not in gone)
+        return loaded._replace(events=kept)
+
+
 class LoadsTheDead(Mutant):
     """Superseded events are loaded with the living."""
 
@@ -327,6 +354,6 @@ MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
     KeepsEpoch, ClaimsTwice, ServesAll, NoPriority, PagesByNumber, AnyTermWillDo, KeepsTags,
-    ImportsAwake, LosesMail, StaysCancelled, LoadsTheDead, ReplaysAll, ClockGoesBack,
-    TellsBeforeTheCommit,
+    ImportsAwake, LosesMail, StaysCancelled, ForksTheUnknown, SharesThePresent, LoadsTheDead,
+    ReplaysAll, ClockGoesBack, TellsBeforeTheCommit,
 )  # fmt: skip

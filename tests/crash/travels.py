@@ -69,6 +69,49 @@ async def run_rerun_open(caller: Caller) -> None:
     assert await caller.result("open") == ("completed", ["first of 2", 1, 2, "late of 2", 3])
 
 
+# --- forks: with an edited result; of an origin that is forgotten while the fork is under way
+
+
+@app.workflow
+async def slowly() -> list[str]:
+    first = await draw("first")
+    second = await draw(f"{first}, then")
+    await hf.sleep(2)
+    return [first, second, await draw("last")]
+
+
+async def run_fork(caller: Caller) -> None:
+    await caller.start(slowly.bind(), "origin")
+    await caller.until("origin", "completed")
+    await caller.fork("origin", "fork", at="timer#1", results={"draw#1": "edited"})
+    edited = ["edited", "edited, then of 2", "last of 2"]
+    assert await caller.result("fork") == ("completed", edited)
+    assert (await caller.result("origin")).value[0] == "first of 1"
+
+
+async def run_fork_of_the_forgotten(caller: Caller) -> None:
+    if "kept" not in await caller.listed():
+        await caller.start(slowly.bind(), "gone")
+        await caller.until("gone", "completed")
+        await caller.fork("gone", "kept", at="draw#2")
+    await caller.forget("gone")
+    kept = ["first of 1", "first of 1, then of 1", "last of 1"]
+    assert await caller.result("kept") == ("completed", kept)
+    assert await caller.listed() == ["kept"]
+
+
+def shared_steps_do_not_run_again(world: World) -> list[str]:
+    """What counts of the shared part has run in the origin, and nowhere else."""
+    found: list[str] = []
+    for run in world.dump.runs:
+        events = world.dump.events[run.ns, run.id]
+        forked = next((e.seq for e in events if e.kind == "run.forked"), 0)
+        shared = {e.key for e in events[:forked] if e.superseded_by is None and e.key}
+        ran = {each.key for each in world.effects if each.run == run.id}
+        found += [f"{run.id}: {key} is shared, and ran" for key in sorted(shared & ran)]
+    return found
+
+
 def each_life_is_told_once(world: World) -> list[str]:
     """What counts is of the last life, or was asked for before it began."""
     found: list[str] = []
@@ -83,7 +126,12 @@ def each_life_is_told_once(world: World) -> list[str]:
 
 
 TRAVELS = (
-    Scenario("rerun", app, run_rerun, workers=1, check=each_life_is_told_once),
+    Scenario("rerun", app, run_rerun, workers=1, check=each_life_is_told_once,
+             flavours=("stall",)),
     Scenario("rerun-open", app, run_rerun_open, apart=True, workers=2,
              check=each_life_is_told_once),
+    Scenario("fork", app, run_fork, workers=1, check=shared_steps_do_not_run_again,
+             flavours=("stall",)),
+    Scenario("fork-forgotten", app, run_fork_of_the_forgotten, workers=1,
+             check=shared_steps_do_not_run_again, flavours=("stall",)),
 )  # fmt: skip

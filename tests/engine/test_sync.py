@@ -298,6 +298,13 @@ def use_fail(client: hf.SyncClient) -> None:
         run.result()
 
 
+def use_fork(client: hf.SyncClient) -> None:
+    run = client.start(greet.bind("ada"))
+    run.result()
+    assert run.fork(1, id="other").result() == run.result()
+    assert run.fork(input=greet.bind("bob")).result() == "hello bob"
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "signal_with_start"): use_signal_with_start,
@@ -326,6 +333,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.RunHandle, "resume"): use_resume,
     (hf.RunHandle, "retry"): use_retry,
     (hf.RunHandle, "rerun"): use_rerun,
+    (hf.RunHandle, "fork"): use_fork,
 }
 TWINS: dict[type, type] = {hf.Client: hf.SyncClient, hf.RunHandle: hf.SyncRunHandle}
 

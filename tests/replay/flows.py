@@ -459,6 +459,15 @@ class Tally:
         hf.end_entity()
 
 
+@app.workflow
+async def forked() -> list[object]:
+    """Its history is shared up to the second step, whose result was edited; chance is in both."""
+    drawn = [hf.uuid().hex[:4], hf.random().randrange(1_000)]
+    first = await identify(f"{drawn[0]} {hf.uuid().hex[:4]}")
+    second = await work(len(first))
+    return [first, second, await identify(hf.uuid().hex[:4]), hf.random().randrange(1_000)]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -478,6 +487,7 @@ FEATURES = {
     "fan-out": ("mapped",),
     "children": ("children", "part", "waits_below"),
     "questions and steps that others complete": ("questions",),
+    "a fork": ("forked",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -491,8 +501,10 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
         release = former if name in former.workflows else app
         async with release.open("memory://", settings=SETTINGS) as client:
             given = ("a", None) if name == "entity" else ()
-            run = await client.start(release.workflows[name].bind(*given), id=name)
+            run = await client.start(release.workflows[name].bind(*given), id=_id(name))
             await _steer(name, run, client)
+            if name == "forked":
+                run = await run.fork(results={"work#1": 7}, id=name)
             events = [event async for event in run.events()]
         document = {
             "workflow": name,
@@ -522,6 +534,8 @@ async def _steer(name: str, run: "hf.RunHandle[Any]", client: hf.Client) -> None
             await run.signal(go, n)
     if name == "cancelled":
         await run.cancel()
+    if name == "forked":
+        await run.result()
     if name == "rerun":
         await run.signal(go, 4)
         await run.result()
@@ -555,6 +569,10 @@ async def _answer(run: "hf.RunHandle[Any]", client: hf.Client) -> None:
     await client.fail(TOKENS[0], "Broken")
     await until(lambda: len(TOKENS) == 2)
     await client.complete(TOKENS[1], 4)
+
+
+def _id(name: str) -> str:
+    return "origin" if name == "forked" else name
 
 
 def _file(folder: Path, name: str) -> Path:

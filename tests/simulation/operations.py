@@ -10,6 +10,7 @@ from holdfast.model.commands import (
     Command,
     CommitTurn,
     DefineWorkflow,
+    ForkRun,
     PauseRun,
     PruneRuns,
     QuarantineRun,
@@ -25,7 +26,8 @@ from holdfast.model.commands import (
     UpdateRun,
 )
 from holdfast.model.dump import Dump
-from holdfast.model.events import CLASS_OF, Event, EventKind, Failure
+from holdfast.model.events import CLASS_OF, Event, EventKind, Failure, since_start
+from holdfast.model.exports import Export
 from holdfast.model.failures import encode_failure
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import PRIORITIES
@@ -36,6 +38,7 @@ from holdfast.testing.clock import SECOND
 
 NAMESPACES = ("default", "other")
 IDS = tuple("abcde")
+FORKS = tuple("xyz")
 WORKERS = ("A", "B", "C")
 WORKFLOWS = ("v", "w")
 VERSIONS = ("", "1", "2")
@@ -64,6 +67,7 @@ class Operations:
             "quarantine": (self._quarantine, 3),
             "retry": (self._retry, 3),
             "rerun": (self._rerun, 2),
+            "fork": (self._fork, 3),
             "commit": (self._commit, 20),
             "annotate": (self._annotate, 6),
             "renew": (self._renew, 3),
@@ -171,13 +175,31 @@ class Operations:
             return self._start()
         events = self.dump.events[run.ns, run.id]
         living = tuple(event for event in events if event.superseded_by is None)
-        keys = [event.key for event in living if CLASS_OF[event.kind] == "answer"]
-        key = self.chance.choice((None, *keys))
         stale = living[:-1] if self.chance.random() < 0.1 and len(living) > 1 else living
-        if key not in (None, *(event.key for event in stale)):
-            key = None
+        answers = [e.key for e in since_start(stale) if CLASS_OF[e.kind] == "answer"]
+        key = self.chance.choice((None, *answers))
         return RerunRun(
             run.ns, run.id, run.generation, stale, self.dump.now, key, deadline=run.deadline
+        )
+
+    def _fork(self) -> Operation:
+        run = self._run()
+        if run is None:
+            return self._start()
+        key = (run.ns, run.id)
+        if self.chance.random() < 0.1:
+            run = run._replace(created_at=run.created_at - 1)  # of another run that had this id
+        events = self.dump.events[key]
+        inbox = tuple(sorted(self.dump.inbox[key], key=lambda message: message.n))
+        origin = Export(run, events, inbox, self.dump.labels.get(key, NO_LABELS))
+        point = self.chance.choice((None, self.chance.randrange(len(events)) + 1))
+        living = since_start([event for event in events if not event.superseded_by])
+        steps = [event.key for event in living if event.kind == "step.completed"]
+        results = {self.chance.choice(steps): b"9"} if steps and point is None else {}
+        id = self.chance.choice((*IDS, *FORKS))
+        digest = self.chance.choice((b"1", b"1", b"2"))
+        return ForkRun(
+            run.ns, id, origin, self.dump.now, None if results else point, results, digest=digest
         )
 
     def _renew(self) -> Operation:

@@ -36,6 +36,7 @@ EXPECTED = {
     "quarantine": {"row", "IllegalMove", "RunClosed", "RunNotFound"},
     "retry": {"row", "IllegalMove"},
     "rerun": {"row", "none"},
+    "fork": {"row", "RunConflict", "RunNotFound"},
     "commit": {"applied", "lost", "moved", "cancel", "mail", "early"},
     "annotate": {"True", "False"},
     "renew": {"True", "False"},
@@ -92,6 +93,7 @@ async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
         for after in (run.seq // 2, SINCE_START):
             found = await store.load(run.ns, run.id, after)
             assert found == await oracle.load(run.ns, run.id, after)
+        assert await oracle.export(run.ns, run.id) == await store.export(run.ns, run.id)
     for ns in NAMESPACES:
         for wanted in (Filter(ns), Filter(ns, workflow="w"), Filter(ns, ids=("a", "c", "z"))):
             for page in (Page(), Page(2), Page(2, dump.now - SECOND, "c")):

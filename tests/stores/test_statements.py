@@ -12,8 +12,8 @@ ONLY_SQLITE = {
     "other_workers",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
-    "prunable_runs", "delete_run", "delete_events", "delete_bases", "delete_inbox",
-    "delete_tags", "delete_lines", "delete_link", "delete_waits",
+    "delete_run", "delete_events", "delete_bases", "delete_inbox", "delete_tags", "delete_lines",
+    "delete_link", "delete_waits",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
     # The clock is the machine's, and kept; PostgreSQL has one for all.

@@ -346,6 +346,10 @@ async def main(order: Order) -> None:
 
         assert_type(await run.rerun("charge#2", keep_keys=True, reason="torn"), Sequence[str])
 
+        other = await run.fork("charge#2", results={"charge#1": Receipt("42", order.amount)})
+        assert_type(await other.result(), Receipt)
+        assert_type(await run.fork(input=checkout.bind(order)), hf.RunHandle[Receipt])
+
         assert_type(await client.get("order-42", checkout).result(), Receipt)
         await client.get("order-42").signal("approved", {"by": "ada"})
 

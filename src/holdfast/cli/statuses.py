@@ -67,6 +67,7 @@ EVENTS: Mapping[str, Look] = {
     "run.blocked": Look("!", RED),
     "run.quarantined": Look("!", RED),
     "run.reopened": Look("●", BLUE),
+    "run.forked": Look("●", BLUE),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from holdfast.model.events import Event, EventKind
+from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, EventKind
 
 ATTEMPTS: frozenset[EventKind] = frozenset({
     "step.retrying", "step.started", "step.deferred", "child.started",
@@ -25,9 +25,9 @@ def told(**fields: object) -> bytes | None:
 
 
 def deadline_of(history: Sequence[Event], deadline: int | None, at: int) -> int | None:
-    """Give a reopened run as long again as it had from its start, or from its last reopening."""
+    """Give a run as long again as it had from its start, or from its last reopening or fork."""
     if deadline is None or not history:
         return None
-    began = max(e.at for e in history if e.kind in ("run.started", "run.reopened"))
+    began = max(e.at for e in history if CLASS_OF[e.kind] == "start" or e.kind in BEGINNINGS)
     # The store stamps the reopening no earlier than the last event.
     return max(at, history[-1].at) + deadline - began

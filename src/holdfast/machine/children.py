@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterator
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import (
@@ -28,17 +27,14 @@ from holdfast.errors import (
 from holdfast.machine.asking import BLANK, MAX_ASKS
 from holdfast.machine.tasks import transparent
 from holdfast.model.asks import ChildAsk, ChildOptions, ToChild
-from holdfast.model.checks import LONGEST_ID
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
-from holdfast.model.family import MAX_DEPTH, REFUSED, depth_of, report_of, started_id
+from holdfast.model.family import MAX_DEPTH, REFUSED, child_id, depth_of, report_of, started_id
 
 if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 T = TypeVar("T")
-
-KEPT_OF_ID = 200
 
 
 class Known:
@@ -247,15 +243,6 @@ def _give_up(machine: Machine, known: Known) -> None:
     id = f"{machine.run}/{machine.generation}/{key}"
     reason = f"its parent {machine.run} no longer waits for it"
     children.sends.append(ToChild(known.id, "cancel", "", None, id, machine.seq, reason))
-
-
-def child_id(parent: str, key: str, generation: int) -> str:
-    """Return the id of a child that was given none: another one in each generation."""
-    again = f"@{generation}" if generation > 1 else ""
-    id = f"{parent}/{key}{again}"
-    if len(id) <= LONGEST_ID:
-        return id
-    return f"{id[:KEPT_OF_ID]}~{blake2b(id.encode(), digest_size=16).hexdigest()}"
 
 
 # --- the events

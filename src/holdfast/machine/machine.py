@@ -59,7 +59,7 @@ class Machine(Asking):
 
     __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
                  "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "outside",
-                 "past", "run", "sagas", "signature", "unawaited", "violation",
+                 "past", "run", "sagas", "seeds", "signature", "unawaited", "violation",
                  "warnings")  # fmt: skip
 
     def __init__(
@@ -82,6 +82,7 @@ class Machine(Asking):
         self.outside: Outside | None = None
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
+        self.seeds: tuple[tuple[int, str], ...] | None = None
         self.generation = self.began = self.base = 1
         self.cancelled_by = ""
         self._is_inside = False

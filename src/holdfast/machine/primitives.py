@@ -1,13 +1,14 @@
 """What a body may do besides calling steps: wait, ask the time, and draw lots.
 
 Time is that of the event being processed. Chance and identity are drawn from the run, the task's
-path and a count, so a replay draws the same, and so does a retry, which reuses recorded results.
+path and a count, so a replay draws the same, and so does a retry, which reuses recorded results. In
+what a fork shares with another run, that one's chance is drawn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from random import Random
@@ -19,6 +20,8 @@ from holdfast.machine.machine import Machine, current
 from holdfast.machine.signals import Carries, Signal
 from holdfast.machine.tasks import transparent
 from holdfast.model.durations import Duration, microseconds
+from holdfast.model.events import Event
+from holdfast.model.travel import seeds_of
 
 T = TypeVar("T")
 
@@ -51,13 +54,24 @@ def uuid() -> UUID:
 
 
 def _seed(machine: Machine, kind: str, size: int) -> bytes:
-    drawn = (machine.ns, machine.run, *_begun(machine), machine.take_key(kind))
+    run = machine.run if machine.past is None else _drawn_by(machine, machine.past)
+    drawn = (machine.ns, run, *_begun(machine), machine.take_key(kind))
     return blake2b("\0".join(drawn).encode(), digest_size=size).digest()
 
 
 def _begun(machine: Machine) -> tuple[str, ...]:
     """Tell apart what a continued run draws: its keys begin again. A retry draws the same."""
     return (str(machine.began),) if machine.began > 1 else ()
+
+
+def _drawn_by(machine: Machine, past: Sequence[Event]) -> str:
+    """Return whose chance a replayed turn draws: a fork's is its origin's, before where it left."""
+    if machine.seeds is None:
+        machine.seeds = seeds_of(past)
+    for before, run in machine.seeds:
+        if machine.seq < before:
+            return run
+    return machine.run
 
 
 def sleep(duration: Duration) -> Coroutine[Any, Any, None]:

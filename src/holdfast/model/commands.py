@@ -5,6 +5,7 @@ Times (`at`) are the host's estimate of the store's clock; the kernel has no clo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.model.annotations import Annotations
@@ -159,6 +160,27 @@ class RerunRun(NamedTuple):
     """What a repeat of this rerun is known by."""
 
 
+class ForkRun(NamedTuple):
+    """Start a run that goes on from a point in the history of another, which is untouched.
+
+    The point is the number of an event, or the key of an answer; without one, the last that is
+    edited, or all there is but the end. With an `input` it is the start.
+    """
+
+    ns: str
+    id: str
+    origin: Export
+    """Everything of the other run, as it is now."""
+    at: int
+    point: int | str | None = None
+    results: Mapping[str, bytes] = {}
+    """What steps gave in this history, by their keys."""
+    input: bytes | None = None
+    digest: bytes = b""
+    """Of all that makes this fork what it is."""
+    reason: str = ""
+
+
 class ClaimRuns(NamedTuple):
     """Take over runs that can go on."""
 
@@ -270,6 +292,6 @@ class PruneRuns(NamedTuple):
 
 Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
-    | ResumeRun | RetryRun | RerunRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases
+    | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases
     | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
 )  # fmt: skip

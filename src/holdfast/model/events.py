@@ -19,6 +19,7 @@ EventKind = Literal[
     "child.started", "child.closed",
     "note.patched", "note.decided", "note.annotated",
     "run.paused", "run.resumed", "run.blocked", "run.quarantined", "run.reopened",
+    "run.forked",
     "run.completed", "run.failed", "run.cancelled", "run.terminated", "run.timed_out",
     "run.compensation_failed", "run.moved",
 ]  # fmt: skip
@@ -53,6 +54,7 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
     "run.blocked": "mark",
     "run.quarantined": "mark",
     "run.reopened": "mark",
+    "run.forked": "mark",
     "run.completed": "close",
     "run.failed": "close",
     "run.cancelled": "close",
@@ -65,8 +67,8 @@ CLASS_OF: Mapping[EventKind, EventClass] = {
 COMPENSATION = "compensation"
 """The key of a `run.reopened` that lets undos run again which had failed for good."""
 
-BEGINNINGS: frozenset[EventKind] = frozenset({"run.reopened", "run.continued"})
-"""The kinds that begin a generation, and that may supersede what came before."""
+BEGINNINGS: frozenset[EventKind] = frozenset({"run.reopened", "run.continued", "run.forked"})
+"""The kinds that may begin a generation, and that may supersede what came before."""
 
 FED: frozenset[EventKind] = frozenset(
     kind for kind, group in CLASS_OF.items() if group in ("start", "answer", "message", "note")

@@ -8,8 +8,10 @@ treated as its link says. A store only looks the links up; what follows from the
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
+from holdfast.model.checks import LONGEST_ID
 from holdfast.model.events import Event
 
 ParentClose = Literal["terminate", "abandon", "cancel"]
@@ -22,6 +24,10 @@ REFUSED = "refused"
 
 MAX_DEPTH = 32
 """How many runs may stand above a run. The same on every host: a body may notice it."""
+
+
+KEPT_OF_ID = 200
+"""How much of an id is kept that would be too long."""
 
 
 class Link(NamedTuple):
@@ -65,6 +71,15 @@ def parent_in(descent: str) -> str:
     return descent.partition(" ")[2]
 
 
+def child_id(parent: str, key: str, generation: int) -> str:
+    """Return the id of a child that was given none: another one in each generation."""
+    again = f"@{generation}" if generation > 1 else ""
+    id = f"{parent}/{key}{again}"
+    if len(id) <= LONGEST_ID:
+        return id
+    return f"{id[:KEPT_OF_ID]}~{blake2b(id.encode(), digest_size=16).hexdigest()}"
+
+
 def message_id(child: str, generation: int, link: Link) -> str:
     """Return the id under which a parent hears of this end of a child, once."""
     return f"{link.generation}.{generation}/{link.key}/{child}"
@@ -102,6 +117,12 @@ def started_id(started: Event) -> str:
     """Return the id of the child that `child.started` is about."""
     id: str = json.loads(started.payload or b"{}").get("id", "")
     return id
+
+
+def started_as(started: Event, id: str) -> bytes:
+    """Return what `child.started` holds for a child of another id."""
+    fields = {**json.loads(started.payload or b"{}"), "id": id}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def policy_of(started: Event) -> ParentClose:

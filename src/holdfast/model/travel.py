@@ -6,12 +6,58 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.model.events import Event
+from holdfast.model.events import CLASS_OF, Event
+from holdfast.model.run import SINCE_START
 
 
 def living(events: Sequence[Event]) -> tuple[Event, ...]:
     """Return the events that count."""
     return tuple(event for event in events if event.superseded_by is None)
+
+
+def as_of(events: Sequence[Event], length: int) -> tuple[Event, ...]:
+    """Return a history as it was when it held `length` events."""
+    return tuple(
+        event
+        if event.superseded_by is None or event.superseded_by <= length
+        else event._replace(superseded_by=None)
+        for event in events[:length]
+    )
+
+
+def shared(events: Sequence[Event], at: int, length: int) -> tuple[Event, ...]:
+    """Return what a fork at `at` shares, of a history as it was when it held `length` events.
+
+    What had been superseded by then is superseded by the event that begins the fork.
+    """
+    return tuple(
+        event
+        if event.superseded_by is None
+        else event._replace(superseded_by=min(event.superseded_by, at + 1))
+        for event in as_of(events, length)[:at]
+    )
+
+
+def is_partial(own: Sequence[Event], after: int) -> bool:
+    """Tell whether the living events that are a run's own may not be all of those above `after`.
+
+    The first of all is never superseded, and never a fork's own; elsewhere a gap may mean both.
+    """
+    if not own or after == SINCE_START:
+        return not own or CLASS_OF[own[0].kind] != "start"
+    return own[0].seq != after + 1 or (after > 0 and own[-1].seq - after != len(own))
+
+
+def forking(event: Event) -> dict[str, Any]:
+    """Return what a `run.forked` says of itself: of which run, at which event, with what edited."""
+    return reopening(event)
+
+
+def seeds_of(events: Sequence[Event]) -> tuple[tuple[int, str], ...]:
+    """Return by which run's id chance was drawn, before which event: none for most runs."""
+    last = next((event for event in reversed(events) if event.kind == "run.forked"), None)
+    seeds = () if last is None else forking(last).get("seeds", ())
+    return tuple((before, run) for run, before in seeds)
 
 
 def reopening(event: Event) -> dict[str, Any]:

@@ -66,10 +66,24 @@ class Replied(NamedTuple):
     payload: bytes | None = None
 
 
+class Origin(NamedTuple):
+    """The run whose history a fork shares: up to event `at`, as of when it was `length` long."""
+
+    run: str
+    created_at: int
+    at: int
+    length: int
+
+
 class Import(NamedTuple):
-    """Insert a whole run as it stands in `export`, unless the id is taken."""
+    """Insert a whole run as it stands in `export`, unless the id is taken.
+
+    With an `origin` it is a fork: the events up to `at` are the origin's, but for those of that
+    number that `export` brings. Guard: the origin is there. With an `at` of 0 nothing is shared.
+    """
 
     export: Export
+    origin: Origin | None = None
 
 
 class Advance(NamedTuple):

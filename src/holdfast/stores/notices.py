@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from holdfast.model.makers import maker
 from holdfast.model.status import CLAIMABLE, CLOSED
-from holdfast.model.writes import Advance, Annotate, Create, Move, Notice, Outcome, Put, Reap, Write
+from holdfast.model.writes import (
+    Advance,
+    Annotate,
+    Create,
+    Import,
+    Move,
+    Notice,
+    Outcome,
+    Put,
+    Reap,
+    Write,
+)
 
 _new_notice = maker(Notice)
 
@@ -49,6 +60,8 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
             return turn_notice(write)
         case Create():
             return start_notice(write)
+        case Import() if write.export.run.wake_at is not None:
+            return Notice(write.export.run.ns, write.export.run.id, "ready")
         case Put():
             return Notice(write.ns, write.run, "mail")
         case Move():

@@ -6,10 +6,11 @@ The thread and its loop are in `portal.py`; what each method does is in `holdfas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from holdfast.app import App
-from holdfast.client import Client, Listing, RunHandle, Steered
+from holdfast.client import Client, Listing, RunHandle
 from holdfast.entities import EntityHandle
 from holdfast.fronts.function.methods import QueryMethod, UpdateMethod
 from holdfast.fronts.function.step import KEEP, Keep
@@ -22,6 +23,7 @@ from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
+from holdfast.steering import Steered
 from holdfast.sync.portal import Portal
 from holdfast.talking import QuestionList, Settling, StartOptions, UpdateHandle, Wait
 
@@ -165,6 +167,76 @@ class SyncTalking:
             "update", self._inside.update(update, value, id=id, wait=wait)
         )
         return SyncUpdateHandle(self._portal, found) if wait == "accepted" else found
+
+
+class SyncSteered:
+    """A run that can be told what to do, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: Steered) -> None:
+        self._portal, self._inside = portal, inside
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._inside.id
+
+    def __repr__(self) -> str:
+        return repr(self._inside)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
+
+        Raises `RunNotFound` or `RunClosed`.
+        """
+        return self._portal.call("cancel", self._inside.cancel(reason))
+
+    def terminate(self, reason: str = "") -> None:
+        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
+        self._portal.call("terminate", self._inside.terminate(reason))
+
+    def pause(self, reason: str = "") -> None:
+        """Have the run start no more steps; those that run finish and are recorded."""
+        self._portal.call("pause", self._inside.pause(reason))
+
+    def resume(self) -> None:
+        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
+        self._portal.call("resume", self._inside.resume())
+
+    def retry(self, reason: str = "") -> None:
+        """Let a failed, blocked or quarantined run try again from where it failed.
+
+        What it has recorded is not run again, unless a saga has undone it. One that could not undo
+        all goes on with what is owed. Raises `IllegalMove`.
+        """
+        self._portal.call("retry", self._inside.retry(reason))
+
+    def rerun(
+        self,
+        from_: str | None = None,
+        *,
+        keep_keys: bool = False,
+        reason: str = "",
+        id: str | None = None,
+    ) -> Sequence[str]:
+        """Take the run back to where it asked for the step `from_`, or to its start.
+
+        Works on open and on closed runs. What was asked for later no longer counts; nothing is
+        deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
+        whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
+        nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
+        """
+        return self._portal.call(
+            "rerun", self._inside.rerun(from_, keep_keys=keep_keys, reason=reason, id=id)
+        )
+
+    def answer(self, key: str, value: object, *, by: str = "") -> bool:
+        """Answer an open question; False if it was answered just so before.
+
+        `by` is who answers, kept in the history. The first answer counts. Raises `AnswerRefused`
+        if there was another, or nobody waits for one; `InvalidValue` if it does not fit;
+        `RunNotFound` or `RunClosed`.
+        """
+        return self._portal.call("answer", self._inside.answer(key, value, by=by))
 
 
 class SyncEntityHandle(Generic[E]):
@@ -366,76 +438,6 @@ class SyncClient(SyncSettling):
         return self._portal.call("prune", self._inside.prune(older_than=older_than))
 
 
-class SyncSteered:
-    """A run that can be told what to do, for sync code."""
-
-    def __init__(self, portal: Portal[Any], inside: Steered) -> None:
-        self._portal, self._inside = portal, inside
-
-    @property
-    def id(self) -> str:
-        """The run's id."""
-        return self._inside.id
-
-    def __repr__(self) -> str:
-        return repr(self._inside)
-
-    def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; its body may clean up. Tell whether this was the first cancel.
-
-        Raises `RunNotFound` or `RunClosed`.
-        """
-        return self._portal.call("cancel", self._inside.cancel(reason))
-
-    def terminate(self, reason: str = "") -> None:
-        """End the run now; nothing of its body runs any more. Raises `RunClosed`."""
-        self._portal.call("terminate", self._inside.terminate(reason))
-
-    def pause(self, reason: str = "") -> None:
-        """Have the run start no more steps; those that run finish and are recorded."""
-        self._portal.call("pause", self._inside.pause(reason))
-
-    def resume(self) -> None:
-        """Let a paused run go on. Raises `IllegalMove` if it is not paused."""
-        self._portal.call("resume", self._inside.resume())
-
-    def retry(self, reason: str = "") -> None:
-        """Let a failed, blocked or quarantined run try again from where it failed.
-
-        What it has recorded is not run again, unless a saga has undone it. One that could not undo
-        all goes on with what is owed. Raises `IllegalMove`.
-        """
-        self._portal.call("retry", self._inside.retry(reason))
-
-    def rerun(
-        self,
-        from_: str | None = None,
-        *,
-        keep_keys: bool = False,
-        reason: str = "",
-        id: str | None = None,
-    ) -> Sequence[str]:
-        """Take the run back to where it asked for the step `from_`, or to its start.
-
-        Works on open and on closed runs. What was asked for later no longer counts; nothing is
-        deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
-        whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
-        nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
-        """
-        return self._portal.call(
-            "rerun", self._inside.rerun(from_, keep_keys=keep_keys, reason=reason, id=id)
-        )
-
-    def answer(self, key: str, value: object, *, by: str = "") -> bool:
-        """Answer an open question; False if it was answered just so before.
-
-        `by` is who answers, kept in the history. The first answer counts. Raises `AnswerRefused`
-        if there was another, or nobody waits for one; `InvalidValue` if it does not fit;
-        `RunNotFound` or `RunClosed`.
-        """
-        return self._portal.call("answer", self._inside.answer(key, value, by=by))
-
-
 class SyncRunHandle(SyncSteered, SyncTalking, Generic[R_co]):
     """One run, as seen from outside, for sync code."""
 
@@ -480,4 +482,27 @@ class SyncRunHandle(SyncSteered, SyncTalking, Generic[R_co]):
         """
         return self._portal.iterate(
             "logs", self._inside.logs(step=step, attempt=attempt, after=after, follow=follow)
+        )
+
+    def fork(
+        self,
+        at: int | str | None = None,
+        *,
+        id: str | None = None,
+        results: Mapping[str, object] = MappingProxyType({}),
+        input: Bound[Any] | None = None,
+        reason: str = "",
+    ) -> SyncRunHandle[R_co]:
+        """Start a run that shares this one's history up to `at`, and goes its own way from there.
+
+        `at` is the number of an event or the key of a step; without it, the last edited result, or
+        all there is but the end. `results` are what steps gave in that history, by their keys; an
+        edited `input` begins at the start. This run is untouched. Raises `UnknownKey`,
+        `RunNotFound`, `RunConflict` or `InvalidValue`.
+        """
+        return SyncRunHandle(
+            self._portal,
+            self._portal.call(
+                "fork", self._inside.fork(at, id=id, results=results, input=input, reason=reason)
+            ),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed
+from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, RunNotFound
 from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
@@ -90,11 +90,16 @@ class Caller(Answerer):
         """Take a run back to a step, once for each id."""
         await self._surely(lambda: self._client.get(run).rerun(key, id=id))
 
+    async def fork(self, run: str, id: str, **edited: Any) -> None:
+        """Fork a run, once."""
+        await self._surely(lambda: self._client.get(run).fork(id=id, **edited))
+
     async def forget(self, run: str) -> None:
         """Delete the run, which must be closed, and all the others that closed by then."""
         engine = self._client.engine
-        closed_at = (await self.row(run)).closed_at or 0
-        await self._surely(lambda: engine.do(PruneRuns(engine.ns, closed_at + 1)))
+        with suppress(RunNotFound):
+            closed_at = (await self.row(run)).closed_at or 0
+            await self._surely(lambda: engine.do(PruneRuns(engine.ns, closed_at + 1)))
         self._told.starts = [start for start in self._told.starts if start.run != run]
 
     async def result(self, run: str) -> Ending:

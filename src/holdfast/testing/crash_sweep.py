@@ -253,7 +253,8 @@ def _effects_wrong(world: World, is_calm: bool) -> Iterator[str]:
     if any(each.key == "outside" for each in world.effects):
         yield "a step's body ran outside of any attempt"
     for (_, run), events in world.dump.events.items():
-        for event in events:
+        shared = max((event.seq for event in events if event.kind == "run.forked"), default=0)
+        for event in events[shared:]:
             if event.kind in ("step.completed", "step.failed"):
                 mine = [e for e in world.effects if _is_of(e, run, event)]
                 for problem in _executions_wrong(event, mine, is_calm):

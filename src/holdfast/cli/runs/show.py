@@ -29,7 +29,7 @@ from holdfast.cli.timeline import signal_in
 from holdfast.cli.words import ago, ahead, clock, count, iso, moment, span
 from holdfast.model.events import CLASS_OF, Event, EventKind, since_start
 from holdfast.model.labels import NO_LABELS, Labels
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import Loaded
 from holdfast.model.travel import living
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def say_lines(events: Sequence[Event], *, everything: bool = False) -> None:
 
 def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     run, events, counting = loaded.run, loaded.events, living(loaded.events)
+    begun = min((event.at for event in events[:1]), default=run.created_at)
     STDOUT.say(header(run, counting, now))
     told_too = (("queue", place_of(run)), ("code", code))
     facts = [
@@ -101,7 +102,7 @@ def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     for name, text in facts:
         STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
     STDOUT.say()
-    for line in table(COLUMNS, [_cells(event, run) for event in events]):
+    for line in table(COLUMNS, [_cells(event, begun) for event in events]):
         STDOUT.say(line)
     failed = failure_in(counting)
     if failed is not None:
@@ -119,6 +120,7 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
         facts.append(("ended", f"{moment(run.closed_at)}, {ago(run.closed_at, now)}"))
     if run.wake_at is not None:
         facts.append(("due", f"{moment(run.wake_at)}, {ahead(run.wake_at, now)}"))
+    facts += [("forked", _forked(event)) for event in events if event.kind == "run.forked"][-1:]
     if run.reason:
         facts.append(("reason", clean(run.reason)))
     if run.owner is not None:
@@ -136,11 +138,11 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     return facts
 
 
-def _cells(event: Event, run: Run) -> list[Cell]:
+def _cells(event: Event, begun: int) -> list[Cell]:
     look, gone = event_look(family.looks_like(event)), event.superseded_by
     return [
         Cell(str(event.seq), DIM),
-        Cell(span(event.at - run.created_at), DIM),
+        Cell(span(event.at - begun), DIM),
         Cell(f"{look.icon} {what(event)}", look.style if gone is None else DIM),
         Cell("" if event.took is None else span(event.took)),
         Cell(detail(event) if gone is None else f"superseded by {gone} · {detail(event)}", DIM),
@@ -206,6 +208,16 @@ def _retrying(event: Event) -> str:
     return f"{value.get('type')}: {value.get('message')} · again after {again}"
 
 
+def _forked(event: Event) -> str:
+    """Say of which run a fork is, from where, and what is edited in it."""
+    value = fields_of(event.payload)
+    told = f"from {value.get('origin')}"
+    told += f" at {value['at']}" if "at" in value else " at its start, with another input"
+    edited = value.get("results", ())
+    told += f", with another result of {', '.join(edited)}" if edited else ""
+    return clean(f"{told} · {value['reason']}" if "reason" in value else told)
+
+
 def _reopened(event: Event) -> str:
     """Say from where a run goes on again, and why."""
     value = fields_of(event.payload)
@@ -243,4 +255,5 @@ DETAILS: Mapping[EventKind, Callable[[Event], str]] = {
     "question.asked": _asked,
     "question.answered": _answered,
     "answer.unused": _answered,
+    "run.forked": _forked,
 }

@@ -6,24 +6,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
-from holdfast.errors import IllegalMove, RunNotFound, StoreError
-from holdfast.kernel import dispatch, rerun
+from holdfast.errors import RunNotFound, StoreError
+from holdfast.kernel import dispatch
 from holdfast.model.annotations import LogFilter, LogLine
-from holdfast.model.commands import Command, RenewLease, RerunRun, RetryRun, StartRun
+from holdfast.model.commands import Command, RenewLease, RetryRun, StartRun
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.status import CLOSED
-from holdfast.model.travel import reopening
 from holdfast.model.writes import Filter, Page
 from holdfast.ports.store import Store
 
 if TYPE_CHECKING:
     from holdfast.machine.looking import Look, Seen
 
-RERUNS = 100
-"""How often a rerun is decided anew because the run went on meanwhile."""
+
 DONE = frozenset({"rejected", "completed", "failed"})
 DECIDED = DONE | {"accepted"}
 
@@ -155,27 +153,6 @@ class LocalEngine:
         command = RetryRun(self.ns, run, loaded.run.status, loaded.events, at, reason, deadline)
         reopened: Run = await self.do(command)
         return reopened
-
-    async def rerun(
-        self, run: str, key: str | None, reason: str, *, keep_keys: bool, id: str
-    ) -> list[str]:
-        """Take a run back to where it asked for `key`; return the keys whose outcome is gone.
-
-        A run that goes on meanwhile is decided on again. Raises `UnknownKey`, `IllegalMove`.
-        """
-        for _ in range(RERUNS):
-            row, events, *_ = await self.load(run)
-            if id and any(reopening(e).get("id") == id for e in events if e.kind == "run.reopened"):
-                return []
-            command = RerunRun(
-                self.ns, run, row.generation, events, self.store.now(), key, keep_keys, reason,
-                row.deadline, id,
-            )  # fmt: skip
-            if await self.do(command) is not None:
-                return rerun.forgotten(events, key, run)
-        raise IllegalMove(
-            run=run, status="running", command="rerun", allowed=("paused", *sorted(CLOSED))
-        )
 
     async def load(self, run: str, after: int = 0) -> Loaded:
         """Return a run with its living events. Raises `RunNotFound`."""

@@ -209,7 +209,7 @@ def not_bound(given: object, call: str) -> BadDefinition:
     name = getattr(given, "__name__", "order")
     return BadDefinition(
         what=f"{call.rpartition('.')[2]} was given {told}, not a workflow with its input",
-        hint=f"Write {call}({name}.bind(...)).",
+        hint=f"Write {call}({'input=' if call == 'run.fork' else ''}{name}.bind(...)).",
     )
 
 

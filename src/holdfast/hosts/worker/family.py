@@ -1,9 +1,9 @@
 """The children of a held run, and that it may be one itself: what the host remembers and does.
 
 A child is created in the commit that records its start, so it exists if and only if the event does.
-Its end comes as a message, and is recorded once. A child of an earlier generation, or of before an
-import, may have ended while nobody listened: it is created again, which is harmless, and its end is
-then told again.
+Its end comes as a message, and is recorded once. A child of an earlier generation, of before an
+import, or of the part that a fork shares, may have ended while nobody listened, or not be there
+yet: it is created again, which is harmless, and its end is then told again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
-from holdfast.machine.children import Children, child_id
+from holdfast.machine.children import Children
 from holdfast.machine.values import digest
 from holdfast.model.asks import ChildAsk, ToChild
 from holdfast.model.commands import CancelRun, SignalRun, StartRun
 from holdfast.model.events import FED, Event, Failure
 from holdfast.model.failures import encode_failure
-from holdfast.model.family import Link, depth_of, refusal, start_noted, started_id
+from holdfast.model.family import Link, child_id, depth_of, refusal, start_noted, started_id
 from holdfast.model.run import Message, Run
 from holdfast.model.writes import Depart, Send
 
@@ -99,7 +99,7 @@ def family_of(
     for event in events:
         if event.kind in ("child.started", "child.closed"):
             family.hear(event)
-        elif event.kind == "run.reopened" or is_import(event):
+        elif event.kind in ("run.reopened", "run.forked") or is_import(event):
             family.doubt()
     if machine.children is not None:
         # What was sent before the last event is stored with it; with it may mean after it.

@@ -35,7 +35,7 @@ class Folded(NamedTuple):
 
 REMEMBERED: frozenset[EventKind] = frozenset({
     "step.retrying", "step.deferred", "cancel.requested", "deadline.passed", "run.paused",
-    "run.resumed", "run.reopened",
+    "run.resumed", "run.reopened", "run.forked",
 })  # fmt: skip
 """The kinds that leave something for the host to do."""
 
@@ -82,7 +82,7 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
                 cancelled_at, paused, overdue = event.at, False, waited_for(event.payload)
             case "run.paused" | "run.resumed":
                 paused = event.kind == "run.paused" and cancelled_at is None
-            case "run.reopened":
+            case "run.reopened" | "run.forked":
                 reopened_at, reopened_seq, paused = event.at, event.seq, False
             case _:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.annotations import Annotations
@@ -11,6 +11,7 @@ from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Run
 from holdfast.model.status import ASIDE, CLOSED
+from holdfast.model.travel import shared
 from holdfast.model.waits import Answer, Waits
 from holdfast.model.writes import (
     Advance,
@@ -20,6 +21,7 @@ from holdfast.model.writes import (
     Depart,
     Import,
     Move,
+    Origin,
     Outcome,
     Prune,
     Put,
@@ -67,6 +69,11 @@ def _import(tables: Tables, write: Import, now: int) -> Outcome:
     key = (run.ns, run.id)
     if key in tables.runs:
         return Outcome(False, tables.runs[key])
+    if write.origin is not None:
+        origin = tables.runs.get((run.ns, write.origin.run))
+        if origin is None or origin.created_at != write.origin.created_at:
+            return Outcome(False)
+        events = _with_shared(tables, run.ns, write.origin, events)
     tables.put_run(run)
     for event in events:
         tables.add_event(key, event)
@@ -74,6 +81,15 @@ def _import(tables: Tables, write: Import, now: int) -> Outcome:
         tables.put_message(key, message)
     tables.put_labels(key, labels)
     return Outcome(True, run)
+
+
+def _with_shared(
+    tables: Tables, ns: str, origin: Origin, own: Sequence[Event]
+) -> tuple[Event, ...]:
+    """Copy what a fork shares; the other stores refer to it."""
+    found = shared(tables.events[ns, origin.run], origin.at, origin.length)
+    merged = {event.seq: event for event in (*found, *own)}
+    return tuple(merged[seq] for seq in sorted(merged))
 
 
 def _first_wake(write: Create) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.model.events import Event, continuations
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Answer
@@ -24,7 +23,8 @@ from holdfast.model.writes import (
     Rewind,
     Write,
 )
-from holdfast.stores.postgres import kindred
+from holdfast.stores.postgres import forks, kindred
+from holdfast.stores.postgres.bases import add_bases
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
@@ -51,12 +51,14 @@ async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
         return await _continue(ask, write, now)
     if type(write) is Create and write.message is not None:
         return await _create_with(ask, write, write.message, now)
+    if isinstance(write, Advance) and write.supersedes:
+        await forks.detach(ask, write.ns, write.run)
     return await _write_round(ask, write, now)
 
 
 async def _write_round(ask: Ask, write: Write, now: int | None) -> Outcome:
     alone = Round()
-    alone.takes([write])
+    alone.add(write)
     [outcome] = alone.outcomes(await ask.run(*alone.question(now)))
     return outcome
 
@@ -67,15 +69,11 @@ async def _continue(ask: Ask, write: Advance, now: int | None) -> Outcome:
     if outcome.applied:
         here = {"ns": write.ns, "run": write.run}
         await ask(SQL.continue_run, **here)
-        await _add_bases(ask, write.ns, write.run, write.events)
+        await add_bases(ask, write.ns, write.run, write.events)
         seqs = list(write.supersedes)
+        await forks.detach(ask, write.ns, write.run)
         await ask(SQL.supersede_events, **here, seqs=seqs, by=write.superseded_by)
     return outcome
-
-
-async def _add_bases(ask: Ask, ns: str, run: str, events: Sequence[Event]) -> None:
-    rows = [{"ns": ns, "run": run, "seq": seq} for seq in continuations(events)]
-    await ask.many(SQL.add_base, rows)
 
 
 async def _create_with(ask: Ask, write: Create, message: Message, now: int | None) -> Outcome:
@@ -98,11 +96,16 @@ async def read_run(ask: Ask, ns: str, run: str) -> Run | None:
 async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
     run, events, inbox, labels = write.export
     row = {**run._asdict(), "reason": kept(run.reason)}
+    if write.origin is not None and not await forks.may_fork(ask, run, write.origin):
+        return Outcome(False, await read_run(ask, run.ns, run.id))
     if not await ask(SQL.import_run, **row):
         return Outcome(False, await read_run(ask, run.ns, run.id))
     here = {"ns": run.ns, "run": run.id}
     await ask.many(SQL.import_event, [here | event._asdict() for event in events])
-    await _add_bases(ask, run.ns, run.id, events)
+    await add_bases(ask, run.ns, run.id, events)
+    if write.origin is not None and write.origin.at:
+        origin, _, at, length = write.origin
+        await ask(SQL.add_fork, **here, origin=origin, at=at, length=length)
     await ask.many(SQL.import_message, [here | message._asdict() for message in inbox])
     names = ("name", "kind", "word", "number")
     rows = [here | dict(zip(names, row, strict=True)) for row in tag_rows(labels)]
@@ -138,6 +141,7 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     await ask(SQL.add_event, ns=ns, run=run, **numbered._asdict())
     if write.supersedes:
         seqs = list(write.supersedes)
+        await forks.detach(ask, ns, run)
         await ask(SQL.supersede_events, ns=ns, run=run, seqs=seqs, by=changed.seq)
     if rewind.messages:
         # The row's mark stands before them already.
@@ -191,10 +195,13 @@ async def _prune(ask: Ask, write: Prune, now: int | None) -> Outcome:
     [[lately]] = await ask(SQL.is_pruned_lately, key=key, now=now, every=write.every)
     if lately:
         return Outcome(False)
-    [[count]] = await ask(SQL.prune_runs, ns=write.ns, before=write.before, limit=write.limit)
-    if count:
+    old = await ask(SQL.prunable_runs, ns=write.ns, before=write.before, limit=write.limit)
+    if old:
+        ids = [run for (run,) in old]
+        await forks.detach_all(ask, write.ns, ids)
+        await ask(SQL.prune_runs, ns=write.ns, ids=ids)
         await ask(SQL.mark_pruned, key=key, now=now)
-    return Outcome(True, total=count)
+    return Outcome(True, total=len(old))
 
 
 async def _define(ask: Ask, write: Define, now: int | None) -> Outcome:

@@ -12,6 +12,7 @@ from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.run import Message, Run
 from holdfast.model.waits import wait_of
+from holdfast.stores.postgres import forks
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.reader import labelled, log_line
 from holdfast.stores.postgres.statements import queries
@@ -24,10 +25,15 @@ async def dump(ask: Ask, now: int) -> Dump:
     """Return all rows, inside a transaction that sees one moment."""
     runs = tuple(map(Run._make, await ask(SQL.dump_runs)))
     none: dict[RunKey, tuple[Any, ...]] = {(run.ns, run.id): () for run in runs}
+    events: dict[RunKey, tuple[Any, ...]] = {
+        **none, **_by_run(await ask(SQL.dump_events), Event._make)
+    }  # fmt: skip
+    for ns, run in await ask(SQL.dump_forks):
+        events[ns, run] = tuple(await forks.merged(ask, ns, run, events[ns, run], 0))
     tags = [((row[0], row[1]), *row[2:]) for row in await ask(SQL.dump_tags)]
     return Dump(
         now, runs,
-        {**none, **_by_run(await ask(SQL.dump_events), Event._make)},
+        events,
         {**none, **_by_run(await ask(SQL.dump_inbox), Message._make)},
         dict(await ask(SQL.dump_workers)),
         labels=labelled(tags),

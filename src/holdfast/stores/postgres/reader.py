@@ -9,11 +9,13 @@ from json import loads
 from typing import Any
 
 from holdfast.model.annotations import LogFilter, LogLine, Progress
-from holdfast.model.events import Event
+from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.travel import is_partial
 from holdfast.model.waits import Wait, WaitFilter, wait_of
+from holdfast.stores.postgres import forks
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
 from holdfast.stores.postgres.target import Row
@@ -33,7 +35,26 @@ HEX = len("\\x")
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
     asked, binds = loading(ns, run, after)
-    return loaded_of(await line.fetch(asked, **binds))
+    loaded = loaded_of(await line.fetch(asked, **binds))
+    if loaded is None or not _lacks_some(loaded, after):
+        return loaded
+    async with line.transaction(reads=True) as ask:
+        return await load_shared(ask, ns, run, after)
+
+
+async def load_shared(ask: Ask, ns: str, run: str, after: int) -> Loaded | None:
+    """As `load`, with what a fork shares, inside a transaction that sees one moment."""
+    asked, binds = loading(ns, run, after)
+    loaded = loaded_of(await ask(asked, **binds))
+    if loaded is None or not _lacks_some(loaded, after):
+        return loaded
+    merged = await forks.merged(ask, ns, run, loaded.events, max(after, 0))
+    living = [event for event in merged if event.superseded_by is None]
+    return loaded._replace(events=tuple(since_start(living) if after == SINCE_START else living))
+
+
+def _lacks_some(loaded: Loaded, after: int) -> bool:
+    return after < loaded.run.seq and is_partial(loaded.events, after)
 
 
 def loading(ns: str, run: str, after: int) -> tuple[Statement, dict[str, Any]]:
@@ -122,12 +143,14 @@ async def export(ask: Ask, ns: str, run: str) -> Export | None:
     rows = await ask(SQL.run, ns=ns, run=run)
     if not rows:
         return None
-    events = await ask(SQL.all_events, ns=ns, run=run)
+    events = list(map(Event._make, await ask(SQL.all_events, ns=ns, run=run)))
+    if events and events[0].seq > 1:
+        events = await forks.merged(ask, ns, run, events, 0)
     inbox = await ask(SQL.all_messages, ns=ns, run=run)
     kept = labelled(await ask(SQL.tags_of_runs, ns=ns, runs=[run]))
     return Export(
         Run._make(rows[0]),
-        tuple(map(Event._make, events)),
+        tuple(events),
         tuple(map(Message._make, inbox)),
         kept.get(run, NO_LABELS),
     )

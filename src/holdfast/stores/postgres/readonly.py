@@ -30,8 +30,7 @@ class Readonly:
         """Return the run with its living events, as of one moment."""
         with reading():
             async with self.reads.transaction(reads=True) as ask:
-                asked, binds = reader.loading(ns, run, after)
-                return reader.loaded_of(await ask(asked, **binds))
+                return await reader.load_shared(ask, ns, run, after)
 
     async def find(self, filter: Filter, page: Page) -> list[Run]:
         """Return runs, newest first."""

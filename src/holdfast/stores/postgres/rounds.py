@@ -101,10 +101,14 @@ class Round:
         self.is_quick = is_quick
         self._keys.update(keys)
         for write in batch:
-            _ADD[type(write)](self._parts, len(self.writes), write)
-            self.writes.append(write)
-            self._bytes += _weight_of(write)
+            self.add(write)
         return True
+
+    def add(self, write: Write) -> None:
+        """Add a write, whether it fits or not."""
+        _ADD[type(write)](self._parts, len(self.writes), write)
+        self.writes.append(write)
+        self._bytes += _weight_of(write)
 
     def _has_room(self, keys: list[tuple[str, str]], most: int) -> bool:
         if len(self.writes) + len(keys) > most or self._bytes > HEAVY:
@@ -245,7 +249,7 @@ _ADD: Mapping[type[Any], Callable[[Parts, int, Any], None]] = {
 def _key_of(write: Write) -> tuple[str, str] | None:
     """Return what a write is alone on in its round; None if it fits into none."""
     match write:
-        case Advance(continues=True):
+        case Advance() if write.continues or write.supersedes:
             return None
         case Put() if write.answers is not None:
             return None

@@ -16,6 +16,7 @@ from holdfast.model.labels import labels_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import wait_of
+from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -31,6 +32,8 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         inbox: dict[RunKey, list[Message]] = {(run.ns, run.id): [] for run in runs}
         for ns, run, *row in connection.execute(SQL.dump_events):
             events.setdefault((ns, run), []).append(Event._make(row))
+        for ns, run in connection.execute(SQL.dump_forks).fetchall():
+            events[ns, run] = forks.merged(connection, ns, run, events[ns, run], 0)
         for ns, run, *row in connection.execute(SQL.dump_inbox):
             inbox.setdefault((ns, run), []).append(Message._make(row))
         tags: dict[RunKey, list[Any]] = {}

@@ -7,13 +7,14 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast.model.events import Event
+from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.makers import maker
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
-from holdfast.stores.sqlite import said
+from holdfast.stores.sqlite import forks, said
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
@@ -72,7 +73,7 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         row = connection.execute(SQL.run, (ns, run)).fetchone()
         if row is None:
             return None
-        found, is_whole = Run._make(row), after <= 0
+        found, asked = Run._make(row), after
         if after == SINCE_START:
             after = _before_start(connection, found)
         events: Sequence[tuple[object, ...]] = ()
@@ -81,14 +82,26 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
-        if found.inbox_read and is_whole and found.closed_at is None:
+        if found.inbox_read and asked <= 0 and found.closed_at is None:
             place = (ns, run, found.inbox_read)
             mail = [*connection.execute(SQL.undecided_updates, place), *mail]
         beats = said.progress(connection, ns, run) if found.closed_at is None else ()
+        living = tuple(map(_new_event, events))
+        if found.seq > after and is_partial(living, asked):
+            living = _shared_too(connection, found, living, asked)
     finally:
         connection.execute("COMMIT")
     letters = tuple(Message(*letter) for letter in mail)
-    return Loaded(found, tuple(map(_new_event, events)), letters, beats)
+    return Loaded(found, living, letters, beats)
+
+
+def _shared_too(
+    connection: sqlite3.Connection, run: Run, own: tuple[Event, ...], after: int
+) -> tuple[Event, ...]:
+    """Return living events with those that a fork shares, from `after` or `SINCE_START` on."""
+    merged = forks.merged(connection, run.ns, run.id, own, max(after, 0))
+    living = [event for event in merged if event.superseded_by is None]
+    return tuple(since_start(living) if after == SINCE_START else living)
 
 
 def message(connection: sqlite3.Connection, ns: str, run: str, id: str) -> Posted | None:
@@ -133,10 +146,12 @@ def export(connection: sqlite3.Connection, ns: str, run: str) -> Export | None:
         row = connection.execute(SQL.run, (ns, run)).fetchone()
         if row is None:
             return None
-        events = connection.execute(SQL.all_events, (ns, run)).fetchall()
+        found = list(map(_new_event, connection.execute(SQL.all_events, (ns, run))))
+        if found and found[0].seq > 1:
+            found = forks.merged(connection, ns, run, found, 0)
         inbox = connection.execute(SQL.all_messages, (ns, run)).fetchall()
         kept = labels(connection, ns, (run,)).get(run, NO_LABELS)
     finally:
         connection.execute("COMMIT")
     messages = tuple(map(Message._make, inbox))
-    return Export(Run._make(row), tuple(map(_new_event, events)), messages, kept)
+    return Export(Run._make(row), tuple(found), messages, kept)

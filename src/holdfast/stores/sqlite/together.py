@@ -13,9 +13,10 @@ from sqlite3 import Connection
 from holdfast.model.makers import maker
 from holdfast.model.writes import Advance, Outcome, Write
 from holdfast.stores.notices import turn_notice
+from holdfast.stores.sqlite.rows import event_row
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.transactions import Job
-from holdfast.stores.sqlite.writes import add_events, advance_row, event_row, settles
+from holdfast.stores.sqlite.writes import add_events, advance_row, settles
 
 SQL = queries()
 _new_outcome = maker(Outcome)

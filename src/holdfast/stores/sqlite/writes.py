@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 from typing import Any
 
-from holdfast.model.events import Event, continuations
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
@@ -30,9 +29,10 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import said, waiting
+from holdfast.stores.sqlite import forks, said, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
+from holdfast.stores.sqlite.rows import add_bases, event_row, whole_row
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -41,7 +41,7 @@ ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
-    SQL.delete_lines, SQL.delete_waits, SQL.delete_link, SQL.delete_run,
+    SQL.delete_lines, SQL.delete_waits, SQL.delete_link, SQL.forget_fork, SQL.delete_run,
 )  # fmt: skip
 
 
@@ -54,20 +54,6 @@ def read_run(connection: Connection, ns: str, run: str) -> Run | None:
     """Return a run's row."""
     row = connection.execute(SQL.run, (ns, run)).fetchone()
     return None if row is None else Run._make(row)
-
-
-def event_row(ns: str, run: str, event: Event) -> tuple[object, ...]:
-    """Return an event in the order of the table's columns.
-
-    Bytes as bytearrays: for those alone the driver does not look for an adapter, which takes it
-    longer than to store them.
-    """
-    kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, _ = event
-    return (
-        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took,
-        None if digest is None else bytearray(digest), codec,
-        None if payload is None else bytearray(payload),
-    )  # fmt: skip
 
 
 def _create(connection: Connection, write: Create, now: int) -> Outcome:
@@ -107,10 +93,14 @@ def _add_labels(connection: Connection, ns: str, run: str, labels: Labels) -> No
 def _import(connection: Connection, write: Import, now: int) -> Outcome:
     run, events, inbox, labels = write.export
     row = run._asdict()
+    if write.origin is not None and not forks.may_fork(connection, run, write.origin):
+        return Outcome(False, read_run(connection, run.ns, run.id))
     if connection.execute(SQL.import_run, row).rowcount != 1:
         return Outcome(False, read_run(connection, run.ns, run.id))
-    connection.executemany(SQL.import_event, [_whole_row(run, event) for event in events])
-    _add_bases(connection, run.ns, run.id, events)
+    connection.executemany(SQL.import_event, [whole_row(run.ns, run.id, e) for e in events])
+    add_bases(connection, run.ns, run.id, events)
+    if write.origin is not None and write.origin.at:
+        forks.add(connection, run, write.origin)
     _add_messages(connection, run.ns, run.id, inbox)
     _add_labels(connection, run.ns, run.id, labels)
     return Outcome(True, run)
@@ -118,10 +108,6 @@ def _import(connection: Connection, write: Import, now: int) -> Outcome:
 
 def _add_messages(connection: Connection, ns: str, run: str, inbox: tuple[Message, ...]) -> None:
     connection.executemany(SQL.import_message, [(ns, run, *message) for message in inbox])
-
-
-def _whole_row(run: Run, event: Event) -> tuple[object, ...]:
-    return (*event_row(run.ns, run.id, event), event.superseded_by)
 
 
 def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
@@ -135,7 +121,7 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     add_events(connection, write)
     if write.continues:
         connection.execute(SQL.continue_run, (ns, run))
-        _add_bases(connection, ns, run, write.events)
+        add_bases(connection, ns, run, write.events)
     if write.supersedes:
         _supersede(connection, ns, run, write.supersedes, write.superseded_by)
     if write.annotations is not None:
@@ -148,10 +134,6 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     inbox_seq, cancel = connection.execute(SQL.inbox_of_run, (ns, run)).fetchone()
     heard = kinship.carry_out(family, write.sends) if family else ()
     return Outcome(True, None, inbox_seq, cancel, heard=heard)
-
-
-def _add_bases(connection: Connection, ns: str, run: str, events: Sequence[Event]) -> None:
-    connection.executemany(SQL.add_base, [(ns, run, seq) for seq in continuations(events)])
 
 
 def add_events(connection: Connection, write: Advance) -> None:
@@ -307,9 +289,11 @@ def _return(connection: Connection, run: Run, ids: tuple[str, ...]) -> None:
 
 
 def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...], by: int) -> None:
-    connection.execute(
-        SQL.supersede_events, {"by": by, "ns": ns, "run": run, "seqs": json.dumps(seqs)}
-    )
+    values = {"by": by, "ns": ns, "run": run, "seqs": json.dumps(seqs)}
+    if connection.execute(SQL.supersede_events, values).rowcount != len(seqs):
+        # Some of them are not its own: a fork may not change what it shares.
+        forks.detach(connection, ns, run)
+        connection.execute(SQL.supersede_events, values)
 
 
 def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
@@ -352,6 +336,7 @@ def _prune(connection: Connection, write: Prune, now: int) -> Outcome:
         return Outcome(False)
     old = connection.execute(SQL.prunable_runs, (write.ns, write.before, write.limit)).fetchall()
     for (run,) in old:
+        forks.detach_all(connection, write.ns, run)
         for statement in OF_A_RUN:
             connection.execute(statement, (write.ns, run))
     if old:

@@ -12,7 +12,7 @@ from holdfast.testing.invariants import check
 TOPICS = (
     "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
-    "retries", "reruns", "continuations", "retention", "annotations", "children", "waits",
+    "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
     "isolation",
     "notices", "durability", "sharing",
 )  # fmt: skip

@@ -308,22 +308,24 @@ WHERE ns = :ns AND id = ANY (:ids::text[])
     AND created_at >= :created_after
 ORDER BY created_at DESC, id DESC
 
+-- name: prunable_runs
+-- Locked, so that whoever prunes at the same time takes others, and nobody forks one of them now.
+SELECT id FROM holdfast.runs
+WHERE ns = :ns AND closed_at < :before
+ORDER BY closed_at, id
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
 -- name: prune_runs
--- One statement takes a run and everything of it. Whoever prunes at the same time takes others.
-WITH old AS MATERIALIZED (
-    SELECT ns, id FROM holdfast.runs
-    WHERE ns = :ns AND closed_at < :before
-    ORDER BY closed_at, id
-    LIMIT :limit
-    FOR UPDATE SKIP LOCKED
-)
-, e AS (DELETE FROM holdfast.events t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, b AS (DELETE FROM holdfast.bases t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, i AS (DELETE FROM holdfast.inbox t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, g AS (DELETE FROM holdfast.run_tags t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, w AS (DELETE FROM holdfast.waits t USING old o WHERE t.ns = o.ns AND t.run = o.id)
-, r AS (DELETE FROM holdfast.runs t USING old o WHERE t.ns = o.ns AND t.id = o.id)
-SELECT count(*) FROM old
+-- One statement takes locked runs and everything of them.
+WITH old AS MATERIALIZED (SELECT unnest(:ids::text[]) AS id)
+, e AS (DELETE FROM holdfast.events t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, b AS (DELETE FROM holdfast.bases t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, i AS (DELETE FROM holdfast.inbox t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, g AS (DELETE FROM holdfast.run_tags t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, p AS (DELETE FROM holdfast.progress t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, w AS (DELETE FROM holdfast.waits t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, f AS (DELETE FROM holdfast.forks t USING old o WHERE t.ns = :ns AND t.run = o.id)
+DELETE FROM holdfast.runs t USING old o WHERE t.ns = :ns AND t.id = o.id

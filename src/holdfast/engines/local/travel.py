@@ -1,0 +1,66 @@
+"""Commands that are decided on the whole history of a run: reruns and forks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.engines.local.engine import LocalEngine
+from holdfast.errors import IllegalMove
+from holdfast.kernel.rerun import forgotten
+from holdfast.machine.values import digest
+from holdfast.model.commands import ForkRun, RerunRun
+from holdfast.model.run import Run
+from holdfast.model.status import CLOSED
+from holdfast.model.travel import reopening
+
+RERUNS = 100
+"""How often a rerun is decided anew because the run went on meanwhile."""
+
+
+class Edits(NamedTuple):
+    """What is other in a fork: results of steps by their keys, or the input."""
+
+    results: Mapping[str, bytes] = {}
+    input: bytes | None = None
+
+
+async def rerun(
+    engine: LocalEngine, run: str, key: str | None, reason: str, *, keep_keys: bool, id: str
+) -> list[str]:
+    """Take a run back to where it asked for `key`; return the keys whose outcome is gone.
+
+    A run that goes on meanwhile is decided on again. Raises `UnknownKey`, `IllegalMove`.
+    """
+    for _ in range(RERUNS):
+        row, events, *_ = await engine.load(run)
+        if id and any(reopening(e).get("id") == id for e in events if e.kind == "run.reopened"):
+            return []
+        command = RerunRun(
+            engine.ns, run, row.generation, events, engine.store.now(), key, keep_keys, reason,
+            row.deadline, id,
+        )  # fmt: skip
+        if await engine.do(command) is not None:
+            return forgotten(events, key, run)
+    raise IllegalMove(
+        run=run, status="running", command="rerun", allowed=("paused", *sorted(CLOSED))
+    )
+
+
+async def fork(
+    engine: LocalEngine,
+    run: str,
+    id: str,
+    point: int | str | None,
+    edits: Edits,
+    reason: str = "",
+) -> Run:
+    """Start a run that shares the history of another up to a point, or find it.
+
+    Raises `RunNotFound`, `UnknownKey`, `InvalidValue` or `RunConflict`.
+    """
+    origin, now = await engine.export(run), engine.store.now()
+    asked = repr((run, point, sorted(edits.results.items()), edits.input)).encode()
+    command = ForkRun(engine.ns, id, origin, now, point, *edits, digest(asked), reason)
+    made: Run = await engine.do(command)
+    return made
