@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from holdfast.machine.signals import BoundMessage, Signal
     from holdfast.machine.talk import BoundUpdate, Query, Update
     from holdfast.model.annotations import LogLine, Progress
+    from holdfast.model.diffing import Diff
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
     from holdfast.model.retry import Retry
@@ -114,6 +115,7 @@ __all__ = [
     "ChildFailed",
     "Client",
     "CompensationFailed",
+    "Diff",
     "EntityHandle",
     "Event",
     "HistoryTooLong",
@@ -244,6 +246,7 @@ _MODULES = {
     "holdfast.machine.signals": "BoundMessage Signal",
     "holdfast.machine.talk": "BoundUpdate Query Update",
     "holdfast.model.annotations": "LogLine Progress",
+    "holdfast.model.diffing": "Diff",
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
     "holdfast.model.retry": "Retry",

@@ -41,6 +41,7 @@ from holdfast.model.commands import (
     UpdateRun,
 )
 from holdfast.model.cursors import Cursors
+from holdfast.model.diffing import Diff
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
@@ -278,6 +279,13 @@ class Client(Settling):
         )
         last = runs[-1] if runs and len(runs) == limit else None
         return Listing(runs, cursors.write(last) if last else None)
+
+    async def diff(self, a: str, b: str) -> Diff:
+        """Compare two runs key by key; `order-42@1` is the first generation of one.
+
+        Raises `RunNotFound`, or `InvalidValue` if there was no such generation.
+        """
+        return await travel.diff(self.engine, a, b)
 
     async def labels(self, *ids: str) -> Mapping[str, Labels]:
         """Return the tags and attributes of those of these runs that have some."""

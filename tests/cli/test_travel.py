@@ -97,3 +97,36 @@ class TestFork:
         assert result.exit_code == 2
         assert message in result.stderr
         assert "Traceback" not in result.output
+
+
+@pytest.mark.usefixtures("full")
+class TestDiff:
+    def test_two_runs_are_compared_key_by_key(self, typed: Type) -> None:
+        typed("runs", "fork", "completed", "--set", 'shout#1="X"', "--at", "3", "--id", "other")
+        text = typed("runs", "diff", "completed", "other", person=True).stdout
+        assert text.startswith("a  completed\nb  other\nThey part at shout#1: another result.\n")
+        assert re.search(r'^≠ +shout#1 +result +"ADA" in .* +"X"$', text, re.M)
+        assert re.search(r"^- +end +only in a ", text, re.M)
+        assert "shout#2" not in text
+        whole = typed("runs", "diff", "completed", "other", "--all", person=True).stdout
+        assert re.search(r"^= +shout#2 ", whole, re.M)
+
+    def test_a_program_gets_fields_or_json(self, typed: Type) -> None:
+        typed("runs", "fork", "completed", "--at", "2", "--id", "other")
+        rows = typed("runs", "diff", "completed", "other").stdout.splitlines()
+        assert [row.split("\t")[:2] for row in rows] == [
+            ["only in a", "shout#2"], ["only in a", "end"],
+        ]  # fmt: skip
+        told = json.loads(typed("runs", "diff", "completed", "other", "--json").stdout)
+        assert (told["same"], told["first"]) == (False, "shout#2")
+        assert told["items"][0]["verdict"] == "same"
+        assert told["items"][2]["a"]["value"] == "ADA"
+
+    def test_two_lives_of_one_run_are_compared(self, typed: Type) -> None:
+        typed("runs", "rerun", "completed", "--from", "shout#2")
+        text = typed("runs", "diff", "completed@1", "comp", person=True).stdout
+        assert "They part at shout#2: only in a." in text
+        same = typed("runs", "diff", "completed@1", "completed@1", person=True).stdout
+        assert "They are the same, by 4 keys." in same
+        assert typed("runs", "diff", "completed@9", "completed").exit_code == 2
+        assert typed("runs", "diff", "nobody", "completed").exit_code == 3

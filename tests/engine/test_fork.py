@@ -431,3 +431,30 @@ async def test_a_fork_asks_its_own_questions(place: Place, app: hf.App) -> None:
         await other.answer("ask#1", 2)
         assert await within(run.result()) == [1, 1]
         assert await within(other.result()) == [1, 2]
+
+
+async def test_a_fork_and_its_origin_are_compared(place: Place, app: hf.App) -> None:
+    shop = Shop(app)
+    async with place.open(app) as client:
+        run = await client.start(shop.order.bind("lamp"), id="one")
+        await within(run.result())
+        other = await run.fork(results={"charge#1": 70}, id="two")
+        await within(other.result())
+        compared = await client.diff("one", "two")
+        assert [(item.key, item.verdict, item.differs) for item in compared.items] == [
+            ("input", "same", ()),
+            ("look#1", "same", ()),
+            ("charge#1", "differs", ("result",)),
+            ("ship#1", "differs", ("input", "result")),
+            ("end", "differs", ("result",)),
+        ]
+        assert compared.first is not None
+        assert compared.first.key == "charge#1"
+        await run.rerun("ship#1")
+        await within(run.result())
+        assert (await client.diff("one@1", "one")).is_same
+        assert (await client.diff("one@1", "one@2")).is_same
+        with pytest.raises(hf.InvalidValue, match="no generation 3, but 2"):
+            await client.diff("one@3", "one")
+        with pytest.raises(hf.RunNotFound):
+            await client.diff("nobody@1", "one")

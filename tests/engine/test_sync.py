@@ -305,6 +305,14 @@ def use_fork(client: hf.SyncClient) -> None:
     assert run.fork(input=greet.bind("bob")).result() == "hello bob"
 
 
+def use_diff(client: hf.SyncClient) -> None:
+    for name in ("ada", "bob"):
+        client.start(greet.bind(name), id=name).result()
+    compared = client.diff("ada", "bob")
+    assert isinstance(compared, hf.Diff)
+    assert [item.key for item in compared.items] == ["input", "end"]
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "signal_with_start"): use_signal_with_start,
@@ -313,6 +321,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "list"): use_list,
     (hf.Client, "prune"): use_prune,
     (hf.Client, "labels"): use_client_labels,
+    (hf.Client, "diff"): use_diff,
     (hf.Client, "questions"): use_questions,
     (hf.Client, "complete"): use_complete,
     (hf.Client, "fail"): use_fail,

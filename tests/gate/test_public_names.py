@@ -14,7 +14,7 @@ SOURCE = Path(holdfast.__file__).read_text("utf-8")
 
 PINNED = """
 AnswerRefused App BadDefinition BodyMeddled Bound BoundMessage BoundUpdate Child ChildFailed
-Client CompensationFailed EntityHandle Event HistoryTooLong HoldfastError IllegalMove
+Client CompensationFailed Diff EntityHandle Event HistoryTooLong HoldfastError IllegalMove
 InvalidArguments InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
 InvalidToken InvalidValue Item Labels Listing LogLine MapFailed MessageConflict NonRetryable
 NotInBody NotInStep OpenQuestion OutcomeUnknown PayloadTooLarge Progress Query QueryFailed

@@ -349,6 +349,7 @@ async def main(order: Order) -> None:
         other = await run.fork("charge#2", results={"charge#1": Receipt("42", order.amount)})
         assert_type(await other.result(), Receipt)
         assert_type(await run.fork(input=checkout.bind(order)), hf.RunHandle[Receipt])
+        assert_type(await client.diff("order-42@1", other.id), hf.Diff)
 
         assert_type(await client.get("order-42", checkout).result(), Receipt)
         await client.get("order-42").signal("approved", {"by": "ada"})

@@ -18,6 +18,7 @@ from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import BoundMessage, Signal
 from holdfast.machine.talk import BoundUpdate, Query, Update
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.diffing import Diff
 from holdfast.model.durations import Duration
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
@@ -425,6 +426,13 @@ class SyncClient(SyncSettling):
                 status=status, workflow=workflow, filter=filter, limit=limit, after=after
             ),
         )
+
+    def diff(self, a: str, b: str) -> Diff:
+        """Compare two runs key by key; `order-42@1` is the first generation of one.
+
+        Raises `RunNotFound`, or `InvalidValue` if there was no such generation.
+        """
+        return self._portal.call("diff", self._inside.diff(a, b))
 
     def labels(self, *ids: str) -> Mapping[str, Labels]:
         """Return the tags and attributes of those of these runs that have some."""

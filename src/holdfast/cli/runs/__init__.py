@@ -29,6 +29,7 @@ TALK = "holdfast.cli.runs.talk"
         "retry": (f"{VERBS}:retry", "Let a failed, blocked or quarantined run try again."),
         "rerun": ("holdfast.cli.runs.travel:rerun", "Take a run back to one of its steps."),
         "fork": ("holdfast.cli.runs.travel:fork", "Start a run from a point of another's history."),
+        "diff": ("holdfast.cli.runs.diff", "Compare two runs, key by key."),
         "pause": (f"{VERBS}:pause", "Have a run start no more steps."),
         "resume": (f"{VERBS}:resume", "Let a paused run go on."),
     },

@@ -1,4 +1,4 @@
-"""Commands that are decided on the whole history of a run: reruns and forks."""
+"""What is decided on the whole history of a run: reruns, forks, and differences."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.engines.local.engine import LocalEngine
-from holdfast.errors import IllegalMove
+from holdfast.errors import IllegalMove, InvalidValue, RunNotFound
 from holdfast.kernel.rerun import forgotten
 from holdfast.machine.values import digest
 from holdfast.model.commands import ForkRun, RerunRun
+from holdfast.model.diffing import Diff, generation_in, generation_of
+from holdfast.model.diffing import diff as compared
+from holdfast.model.events import Event
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.travel import reopening
+from holdfast.model.travel import living, reopening
 
 RERUNS = 100
 """How often a rerun is decided anew because the run went on meanwhile."""
@@ -64,3 +67,26 @@ async def fork(
     command = ForkRun(engine.ns, id, origin, now, point, *edits, digest(asked), reason)
     made: Run = await engine.do(command)
     return made
+
+
+async def diff(engine: LocalEngine, a: str, b: str) -> Diff:
+    """Compare two runs, or two generations of one: `order-42@1`. Raises `RunNotFound`."""
+    return compared(await _history(engine, a), await _history(engine, b))
+
+
+async def _history(engine: LocalEngine, name: str) -> tuple[Event, ...]:
+    """Return what counts of a run, or counted at the end of one of its generations."""
+    try:
+        return (await engine.export(name)).living
+    except RunNotFound:
+        run, generation = generation_in(name)  # an id may look like this, too
+        if generation is None:
+            raise
+    events = (await engine.export(run)).events
+    found = generation_of(events, generation)
+    if found is None:
+        last = max(event.generation for event in events)
+        problem = f"run {run!r} has had no generation {generation}, but {last}"
+        hint = f"Name it with one from 1 to {last}, or without for what counts now."
+        raise InvalidValue(where="diff", path=name, problem=problem, hint=hint)
+    return living(found)
