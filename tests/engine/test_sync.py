@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,24 @@ def use_diff(client: hf.SyncClient) -> None:
     assert [item.key for item in compared.items] == ["input", "end"]
 
 
+@app.entity
+@dataclass
+class Sum:
+    key: str
+    total: int = 0
+
+    @hf.update
+    async def add(self, n: int) -> int:
+        self.total += n
+        return self.total
+
+
+def use_entity(client: hf.SyncClient) -> None:
+    kept = client.entity(Sum, "a")
+    assert isinstance(kept, hf.SyncEntityHandle)
+    assert [kept.update(Sum.add, n) for n in (1, 2)] == [1, 3]
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "signal_with_start"): use_signal_with_start,
@@ -322,6 +341,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "prune"): use_prune,
     (hf.Client, "labels"): use_client_labels,
     (hf.Client, "diff"): use_diff,
+    (hf.Client, "entity"): use_entity,
     (hf.Client, "questions"): use_questions,
     (hf.Client, "complete"): use_complete,
     (hf.Client, "fail"): use_fail,
@@ -369,7 +389,7 @@ def test_a_method_has_the_same_parameters_and_docstring(method: tuple[type, str]
     assert mine.parameters == other.parameters
     assert not inspect.iscoroutinefunction(ours)
     assert ours.__doc__ == theirs.__doc__
-    returns = re.sub(r"\bRunHandle\b", "SyncRunHandle", str(other.return_annotation))
+    returns = re.sub(r"\b(Run|Entity)Handle\b", r"Sync\1Handle", str(other.return_annotation))
     assert mine.return_annotation == returns.replace("AsyncIterator", "Iterator")
 
 
