@@ -181,10 +181,15 @@ def _called(
 ) -> Coroutine[Any, Any, R]:
     machine = current()
     if machine is None:
-        return workflow.function(*args, **kwargs)
+        return _plainly(workflow, args, kwargs)
     if machine.loop.dead:
         machine.loop.refuse()
     return children.call(machine, workflow, workflow.signature.encode(args, kwargs), options)
+
+
+async def _plainly(self: Workflow[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    """Call the bare function. `not_bound` finds the workflow in this frame, by the name `self`."""
+    return await self.function(*args, **kwargs)
 
 
 def _limit(timeout: Duration | None) -> int | None:
