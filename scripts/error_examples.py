@@ -103,6 +103,11 @@ ALL = (
         step="charge#1", type="ConnectionError", message="the bank did not answer", attempts=5
     ),
     errors.StepTimedOut(step="charge#1", type="StepTimedOut", message="longer than 30 s"),
+    errors.StepOutcomeUnknown(
+        step="charge#1",
+        type="StepOutcomeUnknown",
+        message="it had begun when its worker was lost; whether it ended is not known",
+    ),
     errors.NonRetryable("no such customer"),
     errors.RetryAfter(30, "rate limit"),
     errors.CompensationFailed(

@@ -17,6 +17,7 @@ from holdfast.fronts.function.step import (
     StepDecorator,
     SyncStep,
     make_step,
+    once,
     settings_of,
 )
 from holdfast.fronts.function.versions import Versions
@@ -86,6 +87,7 @@ class App:
         heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
         completes_later: bool = False,
+        at_most_once: bool = False,
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -99,13 +101,16 @@ class App:
         heartbeat_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
         completes_later: bool = False,
+        at_most_once: bool = False,
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
         `timeout` limits one attempt, `total_timeout` all of them with the waits between,
         `heartbeat_timeout` the silence between two calls of `hf.heartbeat`. An exception of a class
         in `raises` reaches the body as itself, any other as `StepFailed`. A step that
-        `completes_later` has a token, and may leave its outcome to whoever has that.
+        `completes_later` has a token, and may leave its outcome to whoever has that. One that runs
+        `at_most_once` is recorded before it begins, and never tried again: if its worker is lost
+        meanwhile, the body gets `StepOutcomeUnknown`.
         """
         settings = settings_of(
             retry=retry,
@@ -113,6 +118,8 @@ class App:
             total_timeout=total_timeout,
             heartbeat_timeout=heartbeat_timeout,
         )
+        if at_most_once:
+            settings = once(settings)
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
             made = make_step(

@@ -39,7 +39,8 @@ HoldfastError
 │   ├── RunTimedOut          HF304
 │   └── RunCompensationFailed HF305  ... and left something undone
 ├── StepFailed               HF401  what a body catches when a step failed for good
-│   └── StepTimedOut         HF402  (also a TimeoutError)
+│   ├── StepTimedOut         HF402  (also a TimeoutError)
+│   └── StepOutcomeUnknown   HF408  it began, may not begin again, and its end is not known
 ├── NonRetryable             HF403  raised by a step: do not try again
 ├── RetryAfter               HF404  raised by a step: try again after this long
 ├── ChildFailed              HF406  what a body catches when a child did not complete
@@ -604,6 +605,13 @@ class StepTimedOut(StepFailed, TimeoutError):
 
     code = "HF402"
     hint = "Give the step more time, or catch TimeoutError in the body."
+
+
+class StepOutcomeUnknown(StepFailed):
+    """A step that runs at most once had begun when its worker was lost: it may have had effects."""
+
+    code = "HF408"
+    hint = "Look at the other side for what it did; retry the run only if it may run again."
 
 
 class NonRetryable(HoldfastError):

@@ -346,4 +346,5 @@ PLANTED: dict[str, Planted] = {
         Session, "_begin_generation", lambda *_: None
     ),
     "answer taken twice": taken_twice,
+    "begun without a record": lambda: without(Session, "_start_one", Session._begin),
 }

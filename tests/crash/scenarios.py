@@ -15,6 +15,7 @@ from tests.crash import continuing
 from tests.crash.asking import ASKING
 from tests.crash.entities import ENTITIES
 from tests.crash.families import FAMILIES
+from tests.crash.once import ONCE_ONLY
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
 
@@ -732,6 +733,7 @@ SCENARIOS = {
         Scenario("storm", app, run_storm, flavours=("stall",)),
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
         *TALK,
+        *ONCE_ONLY,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

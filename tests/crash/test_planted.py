@@ -23,6 +23,7 @@ CATCHERS = {
     "messages left behind by a continuation": "continue",
     "results of a former generation adopted": "continue",
     "answer taken twice": "question-race",
+    "begun without a record": "at-most-once",
 }
 
 

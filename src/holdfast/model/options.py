@@ -14,3 +14,5 @@ class StepOptions(NamedTuple):
     timeout: int | None = None
     total_timeout: int | None = None
     heartbeat_timeout: int | None = None
+    at_most_once: bool = False
+    """Whether it is recorded before it begins, and never begun twice."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from holdfast.errors import StepOutcomeUnknown
 from holdfast.model.dump import Dump
 from holdfast.model.events import CLASS_OF, Event
 from holdfast.model.failures import decode_failure
@@ -255,10 +256,16 @@ def _effects_wrong(world: World, is_calm: bool) -> Iterator[str]:
     for (_, run), events in world.dump.events.items():
         shared = max((event.seq for event in events if event.kind == "run.forked"), default=0)
         for event in events[shared:]:
-            if event.kind in ("step.completed", "step.failed"):
+            if event.kind in ("step.completed", "step.failed") and not _is_unknown(event):
                 mine = [e for e in world.effects if _is_of(e, run, event)]
                 for problem in _executions_wrong(event, mine, is_calm):
                     yield f"{event.key} of {run} {problem}"
+
+
+def _is_unknown(event: Event) -> bool:
+    """Tell whether nobody claims to know if the step ran."""
+    is_failure = event.kind == "step.failed"
+    return is_failure and decode_failure(event.payload).type == StepOutcomeUnknown.__name__
 
 
 def _is_of(effect: Effect, run: str, event: Event) -> bool:

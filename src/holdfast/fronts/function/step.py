@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import BadDefinition, StepFailed, StepTimedOut
+from holdfast.errors import BadDefinition, StepFailed, StepOutcomeUnknown, StepTimedOut
 from holdfast.fronts.function.naming import check_function, is_async, local_names, name_of
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
 from holdfast.machine import current
@@ -48,6 +48,8 @@ class Keep(Enum):
 
 KEEP: Literal[Keep.KEEP] = Keep.KEEP
 DEFAULTS = StepOptions()
+FAILURES = {made.__name__: made for made in (StepTimedOut, StepOutcomeUnknown)}
+"""What a body catches that is more than `StepFailed`, by the name it is recorded under."""
 
 
 class Step(Generic[P, R]):
@@ -129,13 +131,13 @@ class Step(Generic[P, R]):
 
     def describe(self, error: BaseException, attempts: int = 1) -> Failure:
         """Return what is stored when an attempt failed for good."""
-        if isinstance(error, StepTimedOut):
+        if isinstance(error, StepTimedOut | StepOutcomeUnknown):
             return failure_of(error, attempts=attempts)._replace(message=error.message)
         return failure_of(error, attempts=attempts, details=details_of(error, self._raisables))
 
     def error_of(self, failure: Failure, key: str) -> Exception:
         """Return what a body catches for `failure`. Raises `InvalidValue` if it cannot be read."""
-        made = StepTimedOut if failure.type == StepTimedOut.__name__ else StepFailed
+        made = FAILURES.get(failure.type, StepFailed)
         told = made(
             step=key,
             type=failure.type,
@@ -242,7 +244,19 @@ def settings_of(
         timeout=_limit(timeout, base.timeout, "timeout"),
         total_timeout=_limit(total_timeout, base.total_timeout, "total_timeout"),
         heartbeat_timeout=_limit(heartbeat_timeout, base.heartbeat_timeout, "heartbeat_timeout"),
+        at_most_once=base.at_most_once,
     )
+
+
+def once(settings: StepOptions) -> StepOptions:
+    """Return these settings for a step that runs at most once. Raises `BadDefinition`."""
+    attempts = settings.retry.max_attempts
+    if attempts != 1 and settings.retry is not DEFAULTS.retry:
+        raise BadDefinition(
+            what=f"A step runs at most once, and its retry allows {attempts} attempts",
+            hint="Leave out retry=, or at_most_once=True.",
+        )
+    return settings._replace(at_most_once=True)
 
 
 async def _run(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.errors import StepOutcomeUnknown
 from holdfast.hosts.worker.steps import Limit, Result
 from holdfast.model.asks import StepAsk
 from holdfast.model.durations import LONGEST
@@ -54,9 +55,16 @@ def decide(result: Result, raised: BaseException, chance: float, at: int) -> Dec
     return Decided(event, retrying)
 
 
+def unknown(ask: StepAsk) -> Result:
+    """Return the end of an attempt that began, and of which nothing more is known."""
+    told = "it had begun when its worker was lost; whether it ended is not known"
+    error = StepOutcomeUnknown(step=ask.key, type="StepOutcomeUnknown", message=told)
+    return Result(ask, 1, 0, error=error)
+
+
 def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
     """Return what tells an attempt, when it begins, how long it may take; None for no limit."""
-    options = _options(ask)
+    options = options_of(ask)
     timeout, total = options.timeout, options.total_timeout
     if timeout is None and total is None and options.heartbeat_timeout is None:
         return None
@@ -71,8 +79,8 @@ def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
 def _retrying(
     ask: StepAsk, error: BaseException, number: int, chance: float, at: int
 ) -> Retrying | None:
-    options = _options(ask)
-    if options.retry.gives_up(error, number):
+    options = options_of(ask)
+    if options.at_most_once or options.retry.gives_up(error, number):
         return None
     again = at + options.retry.wait(error, number, chance)
     if options.total_timeout is not None and again >= ask.asked_at + options.total_timeout:
@@ -80,7 +88,8 @@ def _retrying(
     return Retrying(number, again, in_a_line(type(error).__name__, str(error)))
 
 
-def _options(ask: StepAsk) -> StepOptions:
+def options_of(ask: StepAsk) -> StepOptions:
+    """Return how a step is attempted: as the call says, or its definition."""
     options: StepOptions = ask.options or ask.step.settings
     return options
 

@@ -37,8 +37,8 @@ class Feeding(Conversing):
         self._fire_timers(draft)
         if self._waiting:
             self._admit(draft)
-        if self._shown:
-            self._record_shown(draft)
+        if self._shown or self._intents:
+            self._record_begun(draft)
         if self.machine.children is not None:
             family.start_children(self, draft)
         return self._take_turn()
@@ -54,11 +54,18 @@ class Feeding(Conversing):
             self._feed_message(draft, message)
         return results if self.waits is None else self.waits.current(results)
 
-    def _record_shown(self, draft: Draft) -> None:
+    def _record_begun(self, draft: Draft) -> None:
+        """Record the steps that run for a while, and those that are recorded before they begin."""
         shown, self._shown = self._shown, ()
         for step in shown:
             if self.running.get(step.key) is step:
                 self.machine.feed(draft.add_started(step.ask, step.number))
+        if self.draining or self.paused or self.machine.ended is not None:
+            self._intents = ()
+        draft.intends = tuple(ask for ask in self._intents if ask.key in self.machine.asks)
+        self._intents = draft.intends
+        for ask in draft.intends:
+            self.machine.feed(draft.add_started(ask, 1))
 
     def _take_turn(self) -> Turn:
         machine = self.machine
@@ -167,4 +174,5 @@ class Feeding(Conversing):
     def _begun(self) -> set[str]:
         """Return the keys of steps that run, or whose outcome is on its way."""
         begun = {*self.running, *(result.ask.key for result in self._results)}
+        begun.update(ask.key for ask in self._intents)
         return begun if self.waits is None else begun.union(self.waits.deferred)

@@ -16,7 +16,7 @@ from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.updates import Visitor
-from holdfast.model.asks import Turn
+from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
@@ -41,11 +41,12 @@ class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_is_new",
-        "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue", "_reopened_at",
-        "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors", "_waiting",
-        "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq", "keyed_as",
-        "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state", "waits",
+        "_born", "_call", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_intents",
+        "_is_new", "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue",
+        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors",
+        "_waiting", "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq",
+        "keyed_as", "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -81,6 +82,7 @@ class Held:
         self._call: asyncio.TimerHandle | None = None
         self._born: Event | None = None
         self._shown: tuple[StepRun, ...] = ()
+        self._intents: tuple[StepAsk, ...] = ()
         self._superseded: tuple[tuple[int, ...], int] = ((), 0)
         self.notebook: Notebook | None = None
         self.family: Family | None = None

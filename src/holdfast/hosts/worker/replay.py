@@ -31,11 +31,13 @@ class Folded(NamedTuple):
     """The generation in the idempotency keys of its steps."""
     deferred: dict[str, Deferred]
     """Steps whose outcome comes from outside."""
+    begun: frozenset[str]
+    """Steps that are recorded as started, in any generation."""
 
 
 REMEMBERED: frozenset[EventKind] = frozenset({
-    "step.retrying", "step.deferred", "cancel.requested", "deadline.passed", "run.paused",
-    "run.resumed", "run.reopened", "run.forked",
+    "step.started", "step.retrying", "step.deferred", "cancel.requested", "deadline.passed",
+    "run.paused", "run.resumed", "run.reopened", "run.forked",
 })  # fmt: skip
 """The kinds that leave something for the host to do."""
 
@@ -69,12 +71,13 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
     overdue: str | None = None
     reopened_at = reopened_seq = 0
     deferred: dict[str, Deferred] = {}
+    begun = set[str]()
     last_at = events[-1].at if events else 0
     for event in events:
         if event.kind not in REMEMBERED:
             continue
-        if event.generation == generation:
-            _remember(event, retries, deferred)
+        if event.kind.startswith("step."):
+            _remember(event, generation, retries, deferred, begun)
         match event.kind:
             case "cancel.requested":
                 cancelled_at, paused = cancelled_at or event.at, False
@@ -88,12 +91,23 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
                 continue
     keys = keyed_as(events, generation) if reopened_seq else generation
     return Folded(
-        last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, deferred
-    )
+        last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, deferred,
+        frozenset(begun),
+    )  # fmt: skip
 
 
-def _remember(event: Event, retries: dict[str, Retrying], deferred: dict[str, Deferred]) -> None:
-    if event.kind == "step.retrying":
+def _remember(
+    event: Event,
+    generation: int,
+    retries: dict[str, Retrying],
+    deferred: dict[str, Deferred],
+    begun: set[str],
+) -> None:
+    if event.kind == "step.started":
+        begun.add(event.key)
+    elif event.generation != generation:
+        return
+    elif event.kind == "step.retrying":
         retries[event.key] = _retrying(event)
     elif event.kind == "step.deferred":
         deferred[event.key] = Deferred(**json.loads(event.payload or b"{}"))

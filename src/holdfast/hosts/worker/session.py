@@ -120,7 +120,7 @@ class Session(Feeding):
         elif (forced_at := self._forced_at()) is not None and draft.at >= forced_at:
             ended = unless_owed(Ended("cancelled"), self.machine)
             draft.close(overdue.ending(ended, self.run, self._overdue))
-        elif not self._is_busy(turn):
+        elif not (draft.intends or self._is_busy(turn)):
             self._settle_down(draft)
 
     def _end(self, draft: Draft, ended: Ended) -> None:
@@ -254,7 +254,7 @@ class Session(Feeding):
             self._is_new = True
             self.must_reread()
         elif draft.status == "running":
-            self._start(turn.asks)
+            self._start(turn.asks, draft.intends)
         else:
             self._end_as("parked" if draft.status == "waiting" else "closed")
 
@@ -270,6 +270,7 @@ class Session(Feeding):
         self.run = self.run._replace(generation=generation)
         self._stop_steps()
         self._results, self._retries, self._shown = NO_RESULTS, NO_RETRIES, ()
+        self._intents = ()
 
     def _end_as(self, state: State) -> None:
         self.state = state
@@ -426,10 +427,26 @@ class Session(Feeding):
             if (known := self._retries.get(result.ask.key)) is None
             or result.number > known.attempts
         ] or NO_RESULTS
+        self._intents = ()
+        if folded.begun:
+            self._miss_outcomes(folded.begun)
+
+    def _miss_outcomes(self, begun: frozenset[str]) -> None:
+        """Fail what may run at most once, had begun, and is in nobody's hands."""
+        here = self._begun().union(self._deferred)
+        asked = [
+            self.machine.asks[key] for key in begun.difference(here) & self.machine.asks.keys()
+        ]
+        lost = [ask for ask in asked if attempts.options_of(ask).at_most_once]
+        self._results = [*self._results, *map(attempts.unknown, lost)] or NO_RESULTS
 
     # --- steps
 
-    def _start(self, asks: list[StepAsk]) -> None:
+    def _start(self, asks: list[StepAsk], intended: tuple[StepAsk, ...] = ()) -> None:
+        if intended:
+            self._intents = ()
+        for ask in intended:  # whatever was asked of us meanwhile: they count as begun
+            self._begin(ask, 1).is_shown = True
         if self.draining or self.paused or self._is_held_back:
             return
         for ask in asks:
@@ -442,6 +459,13 @@ class Session(Feeding):
                     self._start_one(again, retrying.attempts + 1)
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
+        if attempts.options_of(ask).at_most_once:
+            self._intents = (*self._intents, ask)
+            self.poke()
+        else:
+            self._begin(ask, number)
+
+    def _begin(self, ask: StepAsk, number: int) -> StepRun:
         run = self.run
         if ask.asked_at < self._reopened_at:
             # Time for the attempts of a reopened run counts from there.
@@ -451,6 +475,7 @@ class Session(Feeding):
         started.session = self
         self.running[ask.key] = started
         self._worker.steps.start(started)
+        return started
 
     def _let_go(self) -> None:
         self._wake_up()

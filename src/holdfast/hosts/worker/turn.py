@@ -31,7 +31,7 @@ class Draft:
 
     __slots__ = (
         "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
-        "at", "continues", "events", "family", "replies", "run", "sends", "status",
+        "at", "continues", "events", "family", "intends", "replies", "run", "sends", "status",
         "superseded_by", "supersedes", "waits",
     )  # fmt: skip
 
@@ -44,6 +44,7 @@ class Draft:
         self.replies: tuple[Replied, ...] = ()
         self.status: RunStatus = "running"
         self.continues = False
+        self.intends: tuple[StepAsk, ...] = ()
         self.supersedes: tuple[int, ...] = ()
         self.superseded_by = 0
         self.waits: Waits | None = None
