@@ -20,8 +20,8 @@ InvalidToken InvalidValue Item Labels Listing LogLine MapFailed MessageConflict 
 NotInBody NotInStep OpenQuestion OutcomeUnknown PayloadTooLarge Progress Query QueryFailed
 QuestionList ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed RunCompensationFailed
 RunConflict RunFailed RunHandle RunNotFound RunTerminated RunTimedOut Saga Settings Signal Step
-StepFailed StepOutcomeUnknown StepTimedOut StoreError StoreFull StoreUnavailable SyncClient SyncEntityHandle
-SyncInLoop SyncRunHandle SyncUpdateHandle TooDeep TooManyAsks UnknownKey UnknownQuery
+StepFailed StepOutcomeUnknown StepTimedOut StoreError StoreFull StoreUnavailable SyncClient
+SyncEntityHandle SyncInLoop SyncRunHandle SyncUpdateHandle TooDeep TooManyAsks UnknownKey UnknownQuery
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Update UpdateFailed
 UpdateHandle UpdateRejected UpdateUnfinished Workflow as_completed ask attempt callback_url
 cancelled complete_later completion_token continue_as_new deprecate_patch end_entity get_version
