@@ -12,9 +12,10 @@ pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking")
 AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
-    "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict", "crowd",
-    "deploy", "heartbeat", "heartbeat-deploy", "map", "overdue", "parent-retried", "pause",
-    "queues", "saga-cancelled", "saga-owed", "saga-retried", "storm", "update-deploy", "updates",
+    "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
+    "completion", "crowd", "deploy", "heartbeat", "heartbeat-deploy", "map", "overdue",
+    "parent-retried", "pause", "questions", "queues", "saga-cancelled", "saga-owed",
+    "saga-retried", "storm", "update-deploy", "updates",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

@@ -52,6 +52,7 @@ class Seen(NamedTuple):
         machine = self.machine
         keys = [*machine.asks, *(timer.key for timer in machine.loop.timers)]
         keys += [f"signal {name}" for name in machine.awaited_signals()]
+        keys += machine.awaited_answers()
         return keys + [f"update {name}" for name in machine.awaited_updates()]
 
 
@@ -60,12 +61,7 @@ def advice(error: HoldfastError, machine: Machine, events: Sequence[Event]) -> t
     match error:
         case ReplayMismatch():
             event = next((each for each in events if each.seq == error.seq), None)
-            if event is None:
-                return (error.hint,)
-            if event.kind.startswith("update."):
-                return _of_update(event)
-            seen = Seen(machine, event, events, place_of(machine.loop.tasks))
-            return tuple(_of_note(seen) if event.kind == "note.patched" else _of_answer(seen))
+            return (error.hint,) if event is None else _of_event(event, machine, events)
         case GuardViolation():
             return (error.hint,)
         case Undecodable():
@@ -78,6 +74,15 @@ def advice(error: HoldfastError, machine: Machine, events: Sequence[Event]) -> t
             return ("Wait for a step, hf.sleep or hf.wait_for instead.",)
         case _:
             return (error.hint,)
+
+
+def _of_event(event: Event, machine: Machine, events: Sequence[Event]) -> tuple[str, ...]:
+    if event.kind.startswith("update."):
+        return _of_update(event)
+    if event.kind == "question.answered":
+        return _of_question(event, machine)
+    seen = Seen(machine, event, events, place_of(machine.loop.tasks))
+    return tuple(_of_note(seen) if event.kind == "note.patched" else _of_answer(seen))
 
 
 def named(key: str) -> str:
@@ -103,6 +108,19 @@ def _of_update(event: Event) -> tuple[str, ...]:
     ended = event.kind.partition(".")[2]
     told = f"The handler of update {name!r} had {ended} here. Keep the former way for these runs,"
     return (f"{told} inside of it, with hf.patched(...).", BESIDE)
+
+
+def _of_question(event: Event, machine: Machine) -> tuple[str, ...]:
+    if event.key in machine.awaited_answers():
+        told = f"{event.key} is asked in other words, or with other details, than those that"
+        return (
+            f"{told} were answered. Keep the former for these runs, with hf.patched(...).",
+            BESIDE,
+        )
+    told = (
+        f"These runs have an answer to {event.key}: ask for it where they did, or keep the former"
+    )
+    return (f"{told} way for them, with hf.patched(...).", BESIDE)
 
 
 def _of_answer(seen: Seen) -> list[str]:

@@ -51,6 +51,7 @@ class Replayed(NamedTuple, Generic[R]):
     signals: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.ended:
@@ -58,6 +59,7 @@ class Replayed(NamedTuple, Generic[R]):
         waits = [*self.steps, *self.timers, *(f"signal {name}" for name in self.signals)]
         waits += [f"update {name}" for name in self.updates]
         waits += [f"child {id}" for id in self.children]
+        waits += [f"an answer to {key}" for key in self.questions]
         return f"waits for {', '.join(waits) or 'nothing'}"
 
 
@@ -131,8 +133,8 @@ def whereabouts(machine: Machine) -> Replayed[Any]:
         return Replayed(ended.status, result)
     timers = tuple(timer.key for timer in machine.loop.timers)
     messages = (machine.awaited_signals(), machine.awaited_updates())
-    children = tuple(machine.awaited_children())
-    return Replayed(None, None, tuple(machine.asks), timers, *messages, children)
+    others = (tuple(machine.awaited_children()), machine.awaited_answers())
+    return Replayed(None, None, tuple(machine.asks), timers, *messages, *others)
 
 
 def _read(history: History) -> tuple[Run, tuple[Event, ...]]:

@@ -28,6 +28,7 @@ def awaited(machine: Machine, retries: Mapping[str, Retrying]) -> str:
     parts = [_step(key, retries.get(key)) for key in machine.asks]
     parts += [f"signal {name}" for name in machine.awaited_signals()]
     parts += [f"child {id}" for id in machine.awaited_children()]
+    parts += [f"an answer to {key}" for key in machine.awaited_answers()]
     if not parts and machine.next_timer() is not None:
         parts = ["a timer"]
     if not parts:

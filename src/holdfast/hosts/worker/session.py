@@ -29,6 +29,7 @@ from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import PROGRESS, Event, since_start
 from holdfast.model.run import SINCE_START, Loaded, Message
+from holdfast.model.status import CLOSED
 from holdfast.model.writes import Outcome
 from holdfast.ports.reply import Answered, tell
 
@@ -315,7 +316,7 @@ class Session(Feeding):
             is_first = loaded.run.generation == 1
             self._replay(loaded.events if is_first else tuple(since_start(loaded.events)))
         except HoldfastError as error:
-            self._set_aside(error)
+            await self._set_aside(error)
             return False
         for key in [key for key in self.running if self.machine.asks.get(key) is None]:
             self.running.pop(key).stop()
@@ -372,17 +373,25 @@ class Session(Feeding):
             return None
         return loaded
 
-    def _set_aside(self, error: HoldfastError) -> None:
+    async def _set_aside(self, error: HoldfastError) -> None:
         """Block the run with the reason."""
         mail, self._mail = self._mail, ()
         draft = Draft(self.run, self.seq, self._stamp(), self.family)
         self._block(draft, error, mail)
+        await self._end_waits(draft)
         self._commit(draft, Turn(), [])
+
+    async def _end_waits(self, draft: Draft) -> None:
+        """Have nobody outside asked any more by a run that ends where it cannot go on."""
+        if draft.status in CLOSED:
+            self.outside().learn(await self._worker.waits_of(self.run))
+            self.outside().settle(draft)
 
     async def give_up(self, error: HoldfastError) -> None:
         """Block the run after its session has failed, if that is still possible."""
         draft = Draft(self.run, self.seq, self._stamp(), self.family)
         self._block(draft, error, self._mail)
+        await self._end_waits(draft)
         command = draft.command(self._worker.id, self.inbox_seq)
         try:
             await self._worker.store.write([dispatch.decide(command)])
