@@ -55,6 +55,18 @@ CASES: dict[str, tuple[str | None, tuple[Event, ...], tuple[int, ...]]] = {
         ),
         (3, 7),
     ),
+    "the end of an update that is unread again goes, in whatever turn it was said": (
+        "b#1",
+        (
+            START,
+            event(2, "step.completed", "a#1", 1),
+            event(3, "update.accepted", "add/u1"),
+            event(4, "step.completed", "b#1", 2),
+            event(5, "step.completed", "c#1", 2),
+            event(6, "update.completed", "add/u1", 5),
+        ),
+        (3, 4, 6),
+    ),
     "notes of turns that stay, stay": (
         "b#1",
         (

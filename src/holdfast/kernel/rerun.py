@@ -28,6 +28,8 @@ from holdfast.model.travel import keyed_as
 from holdfast.model.writes import Move, Outcome, Put, Rewind
 
 ORIGINS = movable_to("pending")
+ENDS_OF_UPDATES = ("update.completed", "update.failed")
+"""These go with the acceptance of the update, in whatever turn they were said."""
 
 
 def decide(command: RerunRun) -> Move:
@@ -101,11 +103,15 @@ def forgotten(history: Sequence[Event], key: str | None, run: str) -> list[str]:
 def _after(history: Sequence[Event], cut: int, again: Collection[str]) -> list[Event]:
     """Return what was asked for, said or heard after `cut`, and all that is of `again`."""
     kept = {e.seq for e in history if CLASS_OF[e.kind] == "answer" and not _is_gone(e, cut, again)}
+    unread = {e.key for e in history if e.kind == "update.accepted" and e.seq > cut}
     return [
         event
         for event in history
-        if _is_gone(event, cut, again)
-        and not (CLASS_OF[event.kind] == "note" and _is_kept(event, kept))
+        if (event.kind in ENDS_OF_UPDATES and event.key in unread)
+        or (
+            _is_gone(event, cut, again)
+            and not (CLASS_OF[event.kind] == "note" and _is_kept(event, kept))
+        )
     ]
 
 
