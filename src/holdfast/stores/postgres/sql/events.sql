@@ -49,8 +49,9 @@ UNION ALL
 SELECT 2, i.kind, i.at, i.id, i.payload, i.n, convert_to(i.name, 'UTF8'), NULL, NULL, NULL, NULL,
     NULL, NULL
 FROM (
-    SELECT inbox.* FROM holdfast.inbox, r
-    WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.n > r.inbox_read
+    -- By a subquery: a join may read all that the run was ever sent.
+    SELECT inbox.* FROM holdfast.inbox
+    WHERE inbox.ns = :ns AND inbox.run = :run AND inbox.n > (SELECT inbox_read FROM r)
     ORDER BY inbox.n
 ) i
 UNION ALL
