@@ -10,6 +10,7 @@ from holdfast.errors import BodyStuck
 from holdfast.fronts.function.completing import CompleteLater
 from holdfast.hosts.worker import attempts, family, overdue, telling
 from holdfast.hosts.worker.conversing import Conversing
+from holdfast.hosts.worker.held import NO_RESULTS
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.waiting import Waiting
@@ -113,12 +114,6 @@ class Feeding(Conversing):
         """Show the body how a step ended, if it still asks for it."""
         self._feed_result(draft, result)
 
-    def feed_event(self, draft: Draft, event: Event) -> None:
-        """Show the body an event of the turn, and record what it says on it."""
-        self.machine.feed(event)
-        if self.machine.notes:
-            self._note(draft)
-
     def _feed_result(self, draft: Draft, result: Result) -> None:
         key = result.ask.key
         if key not in self.machine.asks or self.machine.ended is not None:
@@ -176,3 +171,12 @@ class Feeding(Conversing):
         begun = {*self.running, *(result.ask.key for result in self._results)}
         begun.update(ask.key for ask in self._intents)
         return begun if self.waits is None else begun.union(self.waits.deferred)
+
+    def _miss_outcomes(self, begun: frozenset[str]) -> None:
+        """Fail what may run at most once, had begun, and is in nobody's hands."""
+        here = self._begun().union(self._deferred)
+        asked = [
+            self.machine.asks[key] for key in begun.difference(here) & self.machine.asks.keys()
+        ]
+        lost = [ask for ask in asked if attempts.options_of(ask).at_most_once]
+        self._results = [*self._results, *map(attempts.unknown, lost)] or NO_RESULTS

@@ -440,15 +440,6 @@ class Session(Feeding):
         if folded.begun:
             self._miss_outcomes(folded.begun)
 
-    def _miss_outcomes(self, begun: frozenset[str]) -> None:
-        """Fail what may run at most once, had begun, and is in nobody's hands."""
-        here = self._begun().union(self._deferred)
-        asked = [
-            self.machine.asks[key] for key in begun.difference(here) & self.machine.asks.keys()
-        ]
-        lost = [ask for ask in asked if attempts.options_of(ask).at_most_once]
-        self._results = [*self._results, *map(attempts.unknown, lost)] or NO_RESULTS
-
     # --- steps
 
     def _start(self, asks: list[StepAsk], intended: tuple[StepAsk, ...] = ()) -> None:

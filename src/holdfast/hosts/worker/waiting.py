@@ -134,7 +134,7 @@ class Waiting:
             return
         seq, payload = question.asked_seq, answered(row.by, value)
         event = Event("question.answered", draft.at, row.key, payload, seq, question.digest)
-        self._session.feed_event(draft, draft.add(event))
+        self._session.feed(draft, draft.add(event))
 
     def _turn_down(self, draft: Draft, key: str, by: str, why: str) -> None:
         run = self._session.run.id
