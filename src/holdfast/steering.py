@@ -9,10 +9,10 @@ from holdfast.engines.local import LocalEngine, answering, travel
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.step import Step
 from holdfast.fronts.function.workflow import Bound, not_bound
-from holdfast.machine.values import Schema
+from holdfast.machine.values import Schema, encoded
 from holdfast.model.checks import checked_id, checked_key, checked_reason
 from holdfast.model.commands import CancelRun, PauseRun, ResumeRun, TerminateRun
-from holdfast.talking import checked_by, encoded, new_id
+from holdfast.talking import checked_by, new_id
 
 
 class Steered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, overload
 from uuid import UUID
@@ -21,10 +22,10 @@ from holdfast.errors import (
 from holdfast.fronts.function.step import Keep
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.machine.looking import look_back, question
-from holdfast.machine.questions import LONGEST_NAME, NATIVE, checked_person
+from holdfast.machine.questions import LONGEST_NAME, checked_person
 from holdfast.machine.signals import Signal
 from holdfast.machine.talk import BoundUpdate, Query, Update
-from holdfast.machine.values import Schema
+from holdfast.machine.values import encoded
 from holdfast.model.checks import checked_id, checked_limit, checked_reason
 from holdfast.model.commands import SignalRun, UpdateRun
 from holdfast.model.cursors import Cursors
@@ -130,15 +131,15 @@ class Settling:
         return await answering.complete(self.engine, token, outcome, checked_by(by))
 
 
-class Talking:
+class Talking(ABC):
     """One run, as somebody who talks to it sees it. `RunHandle` is one."""
 
     id: str
     _engine: LocalEngine
 
+    @abstractmethod
     async def _definition(self) -> Workflow[..., Any]:
         """Return the code of the run."""
-        raise NotImplementedError
 
     @overload
     async def signal(self, signal: Signal[T], value: T, *, id: str | None = None) -> bool: ...
@@ -303,12 +304,6 @@ def _not_a(kind: str, given: object) -> BadDefinition:
         what=f"run.{kind} was given {given!r:.60}, which is no {kind}",
         hint=f"Give an hf.{kind.capitalize()}, or the name of one.",
     )
-
-
-def encoded(value: object, *, where: str) -> bytes:
-    """Return the JSON of a value that is given without an annotation, by its own type."""
-    kind: Any = type(value)
-    return Schema.of(Any if kind in NATIVE else kind).encode(value, where=where)
 
 
 def checked_type(name: str) -> str:

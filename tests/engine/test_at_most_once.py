@@ -94,4 +94,7 @@ async def test_a_person_may_have_it_run_again(place: Place, app: hf.App, bank: B
 def test_it_cannot_be_tried_again(app: hf.App) -> None:
     with pytest.raises(hf.BadDefinition, match="at most once, and its retry allows 3 attempts"):
         Bank(app, retry=hf.Retry(max_attempts=3))
-    Bank(hf.App("other"), retry=hf.Retry(max_attempts=1))
+    bank = Bank(hf.App("other"), retry=hf.Retry(max_attempts=1))
+    with pytest.raises(hf.BadDefinition, match="its retry allows 2 attempts"):
+        bank.pay.options(retry=hf.Retry(max_attempts=2))
+    assert bank.pay.options(timeout=5).settings.at_most_once

@@ -57,6 +57,12 @@ def test_a_checkout_that_nobody_approves(store: Where) -> None:
     assert crashtest(checkout.checkout.bind("organ", 990_000), store=store).violations == []
 
 
+@pytest.mark.parametrize("item", ["lamp", "piano"])
+def test_a_payment(store: Where, item: str) -> None:
+    payment: Any = example("saga_payment")
+    assert crashtest(payment.order.bind(item, 4_900), store=store).violations == []
+
+
 def test_a_subscription_that_ends(store: Where) -> None:
     subscription: Any = example("subscription")
 

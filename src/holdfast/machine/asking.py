@@ -1,8 +1,7 @@
-"""What a body asks for: step calls with their keys, and the answers that must fit them.
+"""What a body asks for: step calls with their keys, and what becomes of them.
 
-A call takes its key and its arguments at once; the step is asked for when the call is awaited. An
-answer must be for something that is asked for at that moment, with the same arguments by digest.
-Anything else means that the code has changed under the history, and raises `ReplayMismatch`.
+A call takes its key and its arguments at once; the step is asked for when the call is awaited. A
+result that replay has at hand is given at once.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Coroutine, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.errors import HoldfastError, ReplayMismatch, TooManyAsks, Undecodable
+from holdfast.errors import HoldfastError, TooManyAsks, Undecodable
 from holdfast.machine.loop import Loop
 from holdfast.machine.source import source_of
 from holdfast.machine.tasks import transparent
@@ -36,9 +35,6 @@ MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
 
 NOTHING_AHEAD: Iterator[Event] = iter(())
-
-LISTED = 5
-"""How many awaited things a message names."""
 
 
 if TYPE_CHECKING:
@@ -177,52 +173,9 @@ class Asking:
 
     # --- the answers
 
-    def awaited_answers(self) -> tuple[str, ...]:
-        """Return the keys of the questions that are open."""
-        raise NotImplementedError
-
-    def awaited_signals(self) -> tuple[str, ...]:
-        """Return the names of the signals the body waits for."""
-        raise NotImplementedError
-
-    def awaited_updates(self) -> tuple[str, ...]:
-        """Return the names of the updates the body takes."""
-        raise NotImplementedError
-
-    def _has_said(self, note: Event) -> bool:
-        raise NotImplementedError
-
     def source(self) -> str:
         """Return `file.py:42 in checkout`: where in the user's code the body waits."""
         return source_of(self.loop.tasks)
-
-    def _answered(self, event: Event, recorded: str) -> StepAsk:
-        """Return the ask this event answers. Raises `ReplayMismatch` if the body made none such."""
-        ask = self.asks.get(event.key)
-        if ask is None:
-            raise self.mismatch(recorded + event.key)
-        found, asked = event.digest, ask.digest
-        if found == asked:
-            return ask
-        if found is not None and found[8:] == asked[8:]:
-            raise self.mismatch(recorded + event.key, f"calls {event.key} with other arguments")
-        return ask
-
-    def _waits_for(self, event: Event) -> bool:
-        """Tell whether this answer would be accepted now; what is no answer always is."""
-        if event.kind == "timer.fired":
-            return event.key in self.loop.timers
-        if event.kind in ("update.completed", "update.failed"):
-            return self._has_said(event)
-        if event.kind == "question.answered":
-            return self.outside is not None and self.outside.waits_for(event)
-        if event.kind not in ("step.completed", "step.failed"):
-            is_of_child = event.kind in ("child.started", "child.closed")
-            return not is_of_child or (self.children is not None and self.children.fits(event))
-        ask, found = self.asks.get(event.key), event.digest
-        return ask is not None and (
-            found is None or found == ask.digest or found[8:] != ask.digest[8:]
-        )
 
     def _decoded(self, step: StepLike, event: Event) -> object:
         where = f"result of {event.key}"
@@ -243,21 +196,3 @@ class Asking:
             if self._fresh.pop(key, None) is None:
                 self._dropped = self._dropped or []
                 self._dropped.append(key)
-
-    def mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
-        """Return the error of an event that is not for what the body asks for."""
-        return ReplayMismatch(
-            seq=self.seq, recorded=recorded, asked=asked or self._waits(), source=self.source()
-        )
-
-    def _waits(self) -> str:
-        """Say in words what the body waits for."""
-        if self.ended:
-            return "has ended"
-        names = [*self.asks, *(timer.key for timer in self.loop.timers)]
-        names += [f"signal {name}" for name in self.awaited_signals()]
-        names += [f"update {name}" for name in self.awaited_updates()]
-        names += [f"child {key}" for key in (self.children.open if self.children else ())]
-        names += [f"an answer to {key}" for key in self.awaited_answers()]
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"

@@ -127,10 +127,6 @@ class Children:
         found, asked = event.digest, known.ask.digest
         return found is None or found == asked or found[8:] != asked[8:]
 
-    def take_fresh(self) -> list[ChildAsk]:
-        """Return what is asked for and not recorded as started."""
-        return [*self.fresh.values()]
-
     def take_sends(self) -> list[ToChild]:
         """Return what goes out with this turn, once."""
         sends, self.sends = self.sends, []

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast.errors import HoldfastError, Undecodable
+from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
 from holdfast.machine import children
 from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
@@ -37,6 +37,7 @@ from holdfast.machine.tasks import (
     unwind_generator,
 )
 from holdfast.machine.values import Signature
+from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.settings import Guard
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from holdfast.machine.sagas import Sagas
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
+
+LISTED = 5
+"""How many awaited things a message names."""
 
 
 def current() -> Machine | None:
@@ -288,9 +292,6 @@ class Machine(Asking):
             handlers_of(self).accept(event)
             self.spin()
 
-    def _has_said(self, note: Event) -> bool:
-        return self.handlers is not None and self.handlers.has_said(note)
-
     def _hear_end(self, event: Event, _: object) -> None:
         handlers_of(self).compare(event)
 
@@ -299,6 +300,54 @@ class Machine(Asking):
             raise self.mismatch(f"the answer to {event.key}")
         self.outside.take(event)
         self.spin()
+
+    # --- which event fits
+
+    def _answered(self, event: Event, recorded: str) -> StepAsk:
+        """Return the ask this event answers. Raises `ReplayMismatch` if the body made none such."""
+        ask = self.asks.get(event.key)
+        if ask is None:
+            raise self.mismatch(recorded + event.key)
+        found, asked = event.digest, ask.digest
+        if found == asked:
+            return ask
+        if found is not None and found[8:] == asked[8:]:
+            raise self.mismatch(recorded + event.key, f"calls {event.key} with other arguments")
+        return ask
+
+    def _waits_for(self, event: Event) -> bool:
+        """Tell whether this answer would be accepted now; what is no answer always is."""
+        if event.kind == "timer.fired":
+            return event.key in self.loop.timers
+        if event.kind in ("update.completed", "update.failed"):
+            return self.handlers is not None and self.handlers.has_said(event)
+        if event.kind == "question.answered":
+            return self.outside is not None and self.outside.waits_for(event)
+        if event.kind not in ("step.completed", "step.failed"):
+            is_of_child = event.kind in ("child.started", "child.closed")
+            return not is_of_child or (self.children is not None and self.children.fits(event))
+        ask, found = self.asks.get(event.key), event.digest
+        return ask is not None and (
+            found is None or found == ask.digest or found[8:] != ask.digest[8:]
+        )
+
+    def mismatch(self, recorded: str, asked: str = "") -> ReplayMismatch:
+        """Return the error of an event that is not for what the body asks for."""
+        return ReplayMismatch(
+            seq=self.seq, recorded=recorded, asked=asked or self._waits(), source=self.source()
+        )
+
+    def _waits(self) -> str:
+        """Say in words what the body waits for."""
+        if self.ended:
+            return "has ended"
+        names = [*self.asks, *(timer.key for timer in self.loop.timers)]
+        names += [f"signal {name}" for name in self.awaited_signals()]
+        names += [f"update {name}" for name in self.awaited_updates()]
+        names += [f"child {key}" for key in (self.children.open if self.children else ())]
+        names += [f"an answer to {key}" for key in self.awaited_answers()]
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return f"waits for {', '.join(names[:LISTED]) or 'nothing'}{more}"
 
     # --- running
 

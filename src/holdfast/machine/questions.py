@@ -28,7 +28,7 @@ from holdfast.machine.machine import Machine
 from holdfast.machine.primitives import here
 from holdfast.machine.tasks import transparent
 from holdfast.machine.timers import Timer
-from holdfast.machine.values import Schema, digest
+from holdfast.machine.values import Schema, digest, encoded
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Event
 from holdfast.model.waits import Asked, answer_in
@@ -40,7 +40,6 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 NO_DEFAULT: Final = object()
-NATIVE = (str, int, float, bool, list, dict, type(None))
 LONGEST_QUESTION = 4_000
 LARGEST_DETAILS = 64 * 1024
 LONGEST_NAME = 255
@@ -259,9 +258,8 @@ def _checked(question: object, answer: Any, details: object, name: object) -> Qu
 
 
 def _encoded(details: object) -> bytes:
-    kind: Any = type(details)
     where = "details of hf.ask"
-    payload = Schema.of(Any if kind in NATIVE else kind).encode(details, where=where)
+    payload = encoded(details, where=where)
     if len(payload) > LARGEST_DETAILS:
         raise PayloadTooLarge(where=where, size=len(payload), limit=LARGEST_DETAILS)
     return payload

@@ -127,6 +127,8 @@ class Step(Generic[P, R]):
             heartbeat_timeout=heartbeat_timeout,
             base=self.settings,
         )
+        if changed.settings.at_most_once:
+            once(changed.settings)
         return changed
 
     def describe(self, error: BaseException, attempts: int = 1) -> Failure:

@@ -17,12 +17,12 @@ from types import new_class
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import HoldfastError, NonRetryable, StepTimedOut
+from holdfast.hosts.worker.attempts import options_of
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.machine.questions import Question
 from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
-from holdfast.model.options import StepOptions
 from holdfast.model.run import Message
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Asked, Wait, Waits, answered, asked_of, failure_in, token_in
@@ -147,7 +147,7 @@ class Waiting:
     def defer(self, draft: Draft, result: Result) -> None:
         """Note that a step has ended and its outcome will come from outside."""
         ask, began = result.ask, draft.at - result.took
-        options: StepOptions = ask.options or ask.step.settings
+        options = options_of(ask)
         dues = [began + options.timeout] if options.timeout is not None else []
         if options.total_timeout is not None:
             dues.append(ask.asked_at + options.total_timeout)

@@ -10,7 +10,7 @@ So no object is shared across the line, and nothing is lost in silence.
 """
 
 from holdfast.machine.values.codec import MAX_DEPTH, MAX_DIGITS, MAX_PAYLOAD
-from holdfast.machine.values.schema import Schema, digest
+from holdfast.machine.values.schema import Schema, digest, encoded
 from holdfast.machine.values.signature import Signature
 
-__all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Schema", "Signature", "digest"]
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Schema", "Signature", "digest", "encoded"]

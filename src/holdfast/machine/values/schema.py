@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 _cache: dict[tuple[Any, str], Schema[Any]] = {}
 
+_NATIVE = (str, int, float, bool, list, dict, type(None))
 _AS_ANY = (Parameter.empty, NoReturn, Never)
 
 # Words for people: they may change while every payload stays readable.
@@ -116,6 +117,12 @@ class Schema(Generic[T]):
         self.build()
         assert self._core is not None  # noqa: S101 - `build` has set it
         return json_schema_of(self._core)
+
+
+def encoded(value: object, *, where: str) -> bytes:
+    """Return the JSON of a value that is given without an annotation, by its own type."""
+    kind: Any = type(value)
+    return Schema.of(Any if kind in _NATIVE else kind).encode(value, where=where)
 
 
 def json_schema_of(core: Core) -> dict[str, Any]:
