@@ -98,3 +98,16 @@ def test_it_cannot_be_tried_again(app: hf.App) -> None:
     with pytest.raises(hf.BadDefinition, match="its retry allows 2 attempts"):
         bank.pay.options(retry=hf.Retry(max_attempts=2))
     assert bank.pay.options(timeout=5).settings.at_most_once
+
+
+async def test_it_is_not_done_in_chunks(place: Place, app: hf.App, bank: Bank) -> None:
+    @app.workflow
+    async def all_of_them() -> list[int]:
+        return await hf.map(bank.pay, [1, 2], chunk=2)
+
+    bank.error = ConnectionError("no answer")
+    async with place.open(app) as client:
+        run = await client.start(all_of_them.bind())
+        with pytest.raises(hf.RunFailed, match="which cannot be done in chunks"):
+            await within(run.result())
+        assert bank.asked == [], "an item that fails in a chunk would be asked for again"

@@ -5,6 +5,7 @@ The thread and its loop are in `portal.py`; what each method does is in `holdfas
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
@@ -103,7 +104,7 @@ class SyncSettling:
         )
 
 
-class SyncTalking:
+class SyncTalking(ABC):
     """One run, as somebody who talks to it sees it, for sync code."""
 
     _portal: Portal[Any]
