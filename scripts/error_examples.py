@@ -17,6 +17,7 @@ ALL = (
     errors.NotInBody(call="hf.now()"),
     errors.UnknownWorkflow(name="ordr", known=("invoice", "order")),
     errors.NotInStep(call="hf.idempotency_key()"),
+    errors.MissingExtra(what="Encryption", extra="crypto"),
     errors.InvalidValue(
         where="arguments of order", path="cents", problem="Input should be a valid integer"
     ),
@@ -129,6 +130,7 @@ ALL = (
         change="price", version=0, minimum=1, maximum=2, source="shop.py:31 in checkout"
     ),
     errors.BodyMeddled(update="add"),
+    errors.CannotDecrypt(key="2026-05", problem="is not on the key ring"),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
     errors.StoreFull(

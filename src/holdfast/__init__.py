@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client, Listing, RunHandle
+    from holdfast.codecs.keyring import KeyRing
     from holdfast.entities import EntityHandle
     from holdfast.errors import (
         AnswerRefused,
         BadDefinition,
         BodyMeddled,
+        CannotDecrypt,
         ChildFailed,
         CompensationFailed,
         HistoryTooLong,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         InvalidValue,
         MapFailed,
         MessageConflict,
+        MissingExtra,
         NonRetryable,
         NotInBody,
         NotInStep,
@@ -68,11 +71,7 @@ if TYPE_CHECKING:
         UpdateUnfinished,
     )
     from holdfast.fronts.function.children import Child, start_child
-    from holdfast.fronts.function.completing import (
-        callback_url,
-        complete_later,
-        completion_token,
-    )
+    from holdfast.fronts.function.completing import callback_url, complete_later, completion_token
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
     from holdfast.fronts.function.continuing import continue_as_new
     from holdfast.fronts.function.entity import query, update
@@ -112,6 +111,7 @@ __all__ = [
     "Bound",
     "BoundMessage",
     "BoundUpdate",
+    "CannotDecrypt",
     "Child",
     "ChildFailed",
     "Client",
@@ -132,11 +132,13 @@ __all__ = [
     "InvalidToken",
     "InvalidValue",
     "Item",
+    "KeyRing",
     "Labels",
     "Listing",
     "LogLine",
     "MapFailed",
     "MessageConflict",
+    "MissingExtra",
     "NonRetryable",
     "NotInBody",
     "NotInStep",
@@ -226,6 +228,7 @@ __all__ = [
 _MODULES = {
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
+    "holdfast.codecs.keyring": "KeyRing",
     "holdfast.fronts.function.children": "Child start_child",
     "holdfast.fronts.function.completing": "callback_url complete_later completion_token",
     "holdfast.entities": "EntityHandle",

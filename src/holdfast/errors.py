@@ -5,6 +5,7 @@ HoldfastError
 ├── NotInBody                HF102  a body primitive was called outside a workflow body
 ├── UnknownWorkflow          HF103  no workflow of that name is registered
 ├── NotInStep                HF104  a step primitive was called outside a step
+├── MissingExtra             HF105  a package that only some need is not installed
 ├── InvalidValue             HF110  a value does not fit its annotation
 │   └── InvalidArguments     HF117  a call with missing or unknown arguments (also a TypeError)
 ├── Unserialisable           HF111  a value would not come back equal
@@ -52,6 +53,7 @@ HoldfastError
 ├── GuardViolation           HF504  a body touched a file, socket, process or thread
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
 ├── BodyMeddled              HF506  a validator woke or cancelled something in the body
+├── CannotDecrypt            HF507  the key that opens it is not on the key ring
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   │   └── StoreFull        HF607  ... because there is no room
@@ -152,6 +154,17 @@ class NotInStep(HoldfastError):
     def __init__(self, *, call: str) -> None:
         self.call = call
         super().__init__(f"{call} works only while a step runs. {self.hint}")
+
+
+class MissingExtra(HoldfastError):
+    """A package that only some need is not installed."""
+
+    code = "HF105"
+    hint = "Install the extra that the message names."
+
+    def __init__(self, *, what: str, extra: str) -> None:
+        self.what, self.extra = what, extra
+        super().__init__(f"{what} needs an extra. Install it: `pip install 'holdfast[{extra}]'`.")
 
 
 class InvalidValue(HoldfastError):
@@ -807,6 +820,18 @@ class BodyMeddled(HoldfastError):
             f"The validator of update {update!r} woke or cancelled something in the body. Nothing "
             f"of it is recorded, so a replay would go another way. {self.hint}"
         )
+
+
+class CannotDecrypt(HoldfastError):
+    """What is stored cannot be decrypted with the keys that are here."""
+
+    code = "HF507"
+    blocked_as = "undecodable"
+    hint = "Put the key it was encrypted with back on the key ring, under the same id."
+
+    def __init__(self, *, key: str, problem: str) -> None:
+        self.key, self.problem = key, problem
+        super().__init__(f"Key {key!r:.60} {problem}. {self.hint}")
 
 
 class StoreError(HoldfastError):

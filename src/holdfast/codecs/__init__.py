@@ -1,0 +1,1 @@
+"""What stands between encoded values and a store: keys, and what they encrypt."""
