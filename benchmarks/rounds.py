@@ -6,6 +6,7 @@ within seconds; and each round begins with another contender.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,6 +75,7 @@ def measure(piece: Piece, plan: Plan) -> tuple[list[Row], str]:
     rows: list[Row] = []
     for _ in range(size.fan_repeats if piece.work == "w2" else 1):
         command = command_for(piece.contender, plan.interpreters, "--work", piece.work)
+        os.sync()  # the disk first writes what the contender before has left to it
         got, failure = ask(command + ["--quick"] * plan.quick, piece.round)
         rows += got
         if failure:

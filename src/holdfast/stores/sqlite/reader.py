@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from holdfast.model.events import Event, since_start
@@ -14,6 +15,7 @@ from holdfast.model.makers import maker
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
+from holdfast.stores import collecting
 from holdfast.stores.sqlite import forks, said
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.lanes import Lanes
@@ -76,9 +78,11 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         found, asked = Run._make(row), after
         if after == SINCE_START:
             after = _before_start(connection, found)
-        events: Sequence[tuple[object, ...]] = ()
+        living: tuple[Event, ...] = ()
         if found.seq > after:
-            events = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
+            with collecting.paused() if found.seq - after > collecting.MANY else nullcontext():
+                rows = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
+                living = tuple(map(_new_event, rows))
         mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
@@ -86,7 +90,6 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
             place = (ns, run, found.inbox_read)
             mail = [*connection.execute(SQL.undecided_updates, place), *mail]
         beats = said.progress(connection, ns, run) if found.closed_at is None else ()
-        living = tuple(map(_new_event, events))
         if found.seq > after and is_partial(living, asked):
             living = _shared_too(connection, found, living, asked)
     finally:
