@@ -41,7 +41,9 @@ def test_a_key_that_is_not_on_the_ring_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "aad", "cut"), [(OLD, AAD, 0), (NEW, b"default/order-43/token", 0), (NEW, AAD, 1)]
+    ("key", "aad", "cut"),
+    [(OLD, AAD, 0), (NEW, b"default/order-43/token", 0), (NEW, AAD, 1)],
+    ids=["key", "place", "bytes"],
 )
 def test_another_key_another_place_or_other_bytes_do_not_open_it(
     key: str, aad: bytes, cut: int
