@@ -139,3 +139,17 @@ def test_there_is_one_thread() -> None:
 
     with pytest.raises(RuntimeError, match="one thread"):
         new_loop().run(main())
+
+
+def test_a_set_of_tasks_has_one_order_in_every_world() -> None:
+    async def walk(gap: int) -> list[str]:
+        between: list[bytearray] = []
+        tasks: set[asyncio.Task[None]] = set()
+        for n in range(40):
+            tasks.add(asyncio.create_task(asyncio.sleep(1), name=str(n)))
+            between.extend(bytearray(48 * (n % (gap + 2))) for _ in range(gap))
+        await asyncio.wait(tasks)
+        return [task.get_name() for task in tasks]
+
+    orders = {tuple(new_loop().run(walk(gap))) for gap in range(4)}
+    assert len(orders) == 1

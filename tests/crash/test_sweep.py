@@ -26,8 +26,8 @@ Record = Callable[[str, object], None]
 
 
 def is_sound(report: Report) -> None:
-    assert report.executed == report.points, "not every point was executed"
     assert not report.violations, "\n" + "\n".join(report.violations[:20])
+    assert report.executed == report.points, "not every point was executed"
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

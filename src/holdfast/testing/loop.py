@@ -125,6 +125,20 @@ class Handle(asyncio.TimerHandle):
         return id(self)
 
 
+class NumberedTask(Task[Any]):
+    """A task that hashes by its number: by its address, sets of tasks would have any order."""
+
+    def __init__(self, number: int, coro: Any, **given: Any) -> None:
+        self._number = number
+        super().__init__(coro, **given)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 def _one_thread(self: VirtualLoop, *args: object, **kwargs: object) -> NoReturn:
     raise RuntimeError(
         "A virtual loop has one thread. Make stores and workers with threaded=False, and all steps "
@@ -279,7 +293,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         **_: object,
     ) -> Task[Any]:
         """Start a task."""
-        task: Task[Any] = Task(coro, loop=self, name=name, context=context)
+        self._born += 1
+        task = NumberedTask(self._born, coro, loop=self, name=name, context=context)
         self._tasks.append(task)
         if len(self._tasks) > 256:
             self._tasks = [each for each in self._tasks if not each.done()]
