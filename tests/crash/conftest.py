@@ -1,6 +1,7 @@
 """Says in pytest's summary how many points each sweep tried, and what caught each planted bug."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
 pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking")
+HERE = Path(__file__).parent
 AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
@@ -53,12 +55,17 @@ def store(request: pytest.FixtureRequest) -> Kind:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A world in a real database takes 50 ms, in a file 10: in the quick tests only some."""
+    """A world in a real database takes 50 ms, in a file 10: in the quick tests only some.
+
+    A sweep is hundreds of worlds, and on a busy machine a minute is soon over. A time-out that
+    strikes inside a world would be told as a fault of the code in it.
+    """
     for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.timeout(600))
         params = getattr(getattr(item, "callspec", None), "params", {})
         store, name = params.get("store"), params.get("name")
         if (store == "postgres" and name not in (*AT_ONCE, None)) or (
             store == "sqlite" and name in LARGE
         ):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(600))
