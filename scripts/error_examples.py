@@ -42,6 +42,7 @@ ALL = (
         wanted="str",
         hint="Write `datetime` as its annotation.",
     ),
+    errors.SecretSerialisationError(where="result of step connect#1", path="result.token"),
     errors.PayloadTooLarge(where="arguments of order", size=4_000_012, limit=2_097_152),
     errors.InvalidName(field="run id", value="../order", problem="has a slash or a leading dot"),
     errors.InvalidDuration(field="hf.sleep", value=-1),

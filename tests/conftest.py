@@ -2,9 +2,12 @@
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from holdfast.model.redacting import KNOWN
 
 # How long an example takes is the machine's affair.
 settings.register_profile("untimed", deadline=None)
@@ -21,3 +24,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names if name in pyfuncitem.funcargs}
     asyncio.run(pyfuncitem.obj(**arguments), debug=False)
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_another_test() -> Iterator[None]:
+    """Forget what is masked, by tests and by modules of tests: a whole process knows it."""
+    KNOWN.clear()
+    yield
+    KNOWN.clear()

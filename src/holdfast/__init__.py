@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RunNotFound,
         RunTerminated,
         RunTimedOut,
+        SecretSerialisationError,
         StepFailed,
         StepOutcomeUnknown,
         StepTimedOut,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.keeping import end_entity
     from holdfast.fronts.function.logs import log
     from holdfast.fronts.function.mapping import Item, map
+    from holdfast.fronts.function.secrets import secret
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.machine.combine import as_completed, wait
@@ -96,8 +98,11 @@ if TYPE_CHECKING:
     from holdfast.model.labels import Labels
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
+    from holdfast.model.secrets import Secret
     from holdfast.model.settings import Settings
     from holdfast.model.waits import OpenQuestion
+    from holdfast.ports.secrets import SecretProvider
+    from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
 
@@ -111,14 +116,18 @@ __all__ = [
     "Bound",
     "BoundMessage",
     "BoundUpdate",
+    "CallableSecrets",
     "CannotDecrypt",
+    "ChainSecrets",
     "Child",
     "ChildFailed",
     "Client",
     "CompensationFailed",
     "Diff",
     "EntityHandle",
+    "EnvSecrets",
     "Event",
+    "FileSecrets",
     "HistoryTooLong",
     "HoldfastError",
     "IllegalMove",
@@ -163,6 +172,9 @@ __all__ = [
     "RunTerminated",
     "RunTimedOut",
     "Saga",
+    "Secret",
+    "SecretProvider",
+    "SecretSerialisationError",
     "Settings",
     "Signal",
     "Step",
@@ -215,6 +227,7 @@ __all__ = [
     "query",
     "random",
     "saga",
+    "secret",
     "should_continue",
     "sleep",
     "start_child",
@@ -239,6 +252,7 @@ _MODULES = {
     "holdfast.fronts.function.keeping": "end_entity",
     "holdfast.fronts.function.logs": "log",
     "holdfast.fronts.function.mapping": "Item map",
+    "holdfast.fronts.function.secrets": "secret",
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
     "holdfast.machine.combine": "as_completed wait",
@@ -256,8 +270,11 @@ _MODULES = {
     "holdfast.model.labels": "Labels",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
+    "holdfast.model.secrets": "Secret",
     "holdfast.model.settings": "Settings",
     "holdfast.model.waits": "OpenQuestion",
+    "holdfast.ports.secrets": "SecretProvider",
+    "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
     "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
 }

@@ -25,11 +25,13 @@ from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
+from holdfast.providers import checked_provider
 
 if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.fronts.function.entity import Entity, EntityDecorator
     from holdfast.model.settings import Settings
+    from holdfast.ports.secrets import SecretProvider
     from holdfast.sync import SyncClient
 
 E = TypeVar("E")
@@ -43,13 +45,22 @@ class App:
     """What a worker can run, and the door to it: `async with app.open(url) as client`.
 
     `logs` names loggers of the standard library; what they get from a step or a body is kept in the
-    run's log, as what `hf.log` gets is. The root logger's name is "".
+    run's log, as what `hf.log` gets is. The root logger's name is "". `secrets` is where the
+    secrets come from that steps list and that their run was not given.
     """
 
-    def __init__(self, name: str, *, namespace: str = "default", logs: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        namespace: str = "default",
+        logs: Iterable[str] = (),
+        secrets: SecretProvider | None = None,
+    ) -> None:
         check_name(name, "App name")
         check_name(namespace, "Namespace")
         self.logs = checked_loggers(logs)
+        self.secrets = None if secrets is None else checked_provider(secrets)
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
         self._entities: dict[type[Any], Entity[Any]] = {}
@@ -88,6 +99,7 @@ class App:
         raises: Iterable[type[Exception]] = (),
         completes_later: bool = False,
         at_most_once: bool = False,
+        secrets: Iterable[str] = (),
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -102,6 +114,7 @@ class App:
         raises: Iterable[type[Exception]] = (),
         completes_later: bool = False,
         at_most_once: bool = False,
+        secrets: Iterable[str] = (),
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
@@ -110,7 +123,8 @@ class App:
         in `raises` reaches the body as itself, any other as `StepFailed`. A step that
         `completes_later` has a token, and may leave its outcome to whoever has that. One that runs
         `at_most_once` is recorded before it begins, and never tried again: if its worker is lost
-        meanwhile, the body gets `StepOutcomeUnknown`.
+        meanwhile, the body gets `StepOutcomeUnknown`. `secrets` are the names of those it reads
+        with `hf.secret`: it begins when all of them are here.
         """
         settings = settings_of(
             retry=retry,
@@ -123,8 +137,9 @@ class App:
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
             made = make_step(
-                target, name=name, settings=settings, raises=raises, completes_later=completes_later
-            )
+                target, name=name, settings=settings, raises=raises,
+                completes_later=completes_later, secrets=secrets,
+            )  # fmt: skip
             self._refuse_duplicate(made)
             self._steps[made.name] = made
             return made

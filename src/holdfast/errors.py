@@ -9,7 +9,8 @@ HoldfastError
 ├── InvalidValue             HF110  a value does not fit its annotation
 │   └── InvalidArguments     HF117  a call with missing or unknown arguments (also a TypeError)
 ├── Unserialisable           HF111  a value would not come back equal
-│   └── UnserialisableResult HF112  ... and it was a step's or workflow's result
+│   ├── UnserialisableResult HF112  ... and it was a step's or workflow's result
+│   └── SecretSerialisationError HF127  it is a secret, and would be written down
 ├── PayloadTooLarge          HF113
 ├── InvalidName              HF114  a run id, signal name or namespace that cannot be stored
 │   ├── InvalidCursor        HF122  a page cursor that this list did not give
@@ -194,6 +195,20 @@ class UnserialisableResult(Unserialisable):
 
     code = "HF112"
     hint = "Correct the annotation of the result, or the value."
+
+
+class SecretSerialisationError(Unserialisable):
+    """A secret, or a value that holds the text of one, would be written down."""
+
+    code = "HF127"
+    hint = (
+        'Leave it out. A step that needs it lists its name, @app.step(secrets=["token"]), and '
+        'calls hf.secret("token").'
+    )
+
+    def __init__(self, *, where: str, path: str, what: str = "a Secret") -> None:
+        self.where, self.path, self.found, self.wanted = where, path, what, "nothing"
+        HoldfastError.__init__(self, f"{where}: {path}: {what} is never stored. {self.hint}")
 
 
 class InvalidArguments(InvalidValue, TypeError):

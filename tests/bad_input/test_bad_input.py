@@ -66,7 +66,7 @@ def named(id: Any) -> Callable[[hf.Client], Awaitable[Any]]:
 
 
 V, U, N, D = hf.InvalidValue, hf.Unserialisable, hf.InvalidName, hf.InvalidDuration
-B = hf.BadDefinition
+B, S = hf.BadDefinition, hf.SecretSerialisationError
 TO_CLIENT = [
     Case("arguments do not fit", "missing", started(), hf.InvalidArguments, ("item", "cents: int")),
     Case("arguments do not fit", "extra", started("a", 1, 2), hf.InvalidArguments, ("too many",)),
@@ -97,6 +97,13 @@ TO_CLIENT = [
          ("signal go", "float nan")),
     Case("value without a JSON form", "signal of another type",
          lambda c: c.get("open").signal(go, "five"), U, ("signal go", "integer")),
+    Case("Secret in a value", "input", given([hf.Secret("plain-text")]), S,
+         ("arguments of loose", "data.value[0]", "a Secret is never stored", "@app.step(secrets=")),
+    Case("Secret in a value", "signal",
+         lambda c: c.get("open").signal("go", hf.Secret("plain-text")), S,
+         ("signal go", "never stored")),
+    Case("Secret in a value", "its text", lambda c: given(hf.Secret("plain-text").reveal())(c), S,
+         ("data.value", "the text of a secret")),
     *[Case("id or name that cannot be stored", f"id {ascii(id)[:12]}", named(id), N,
            ("run id", word, "1 to 255"))
       for id, word in [("", "0 characters"), ("x" * 256, "256 characters"), ("a\nb", "printed"),

@@ -35,7 +35,7 @@ class CardDeclined(Exception):
         super().__init__(f"declined: {code}")
 
 
-app = hf.App("shop", namespace="eu")
+app = hf.App("shop", namespace="eu", secrets=hf.ChainSecrets(hf.EnvSecrets(prefix="SHOP_")))
 approved = hf.Signal("approved", Approval)
 
 
@@ -376,3 +376,23 @@ def tests(order: Order) -> None:
         crashtest(checkout.bind(order), pays, loose=["ship"], store="sqlite", seed=1)
     assert_type(replay(checkout, "order-42.json"), Replayed[Receipt])
     assert_type(replay(checkout, {}).result, Receipt | None)
+
+
+@app.step(secrets=["stripe-key"])
+async def connect(account: str) -> str:
+    key = hf.secret("stripe-key")
+    assert_type(key, hf.Secret)
+    assert_type(key.reveal(), str)
+    return account
+
+
+async def vault(name: str) -> str | None:
+    return name
+
+
+assert_type(connect("a"), Coroutine[Any, Any, str])
+providers: list[hf.SecretProvider] = [
+    hf.FileSecrets("/run/secrets"),
+    hf.CallableSecrets(vault),
+    hf.CallableSecrets({"a": hf.Secret("b")}.get),
+]

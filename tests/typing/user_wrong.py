@@ -241,3 +241,11 @@ def tests(order: Order) -> None:
     crashtest(checkout.bind(order), store="mysql")  # wrong: there is no such store
     number: int = replay(checkout, {}).result  # wrong: the result of a replay
     print(number)
+
+
+def secrets() -> None:
+    hf.App("shop", secrets={"token": "plain"})  # wrong: a dict provides no secrets
+    hf.Secret(b"plain")  # wrong: a secret is a text
+    text: str = hf.secret("token")  # wrong: a secret is revealed
+    app.step(secrets=[5])  # wrong: secrets are listed by name
+    print(text)

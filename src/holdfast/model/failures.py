@@ -10,6 +10,7 @@ from typing import Any, cast
 from holdfast.errors import Owed
 from holdfast.model.asks import Ended
 from holdfast.model.events import Failure
+from holdfast.model.redacting import redact, redacted
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
@@ -18,17 +19,17 @@ EMPTY = Failure(type="", message="")
 
 
 def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) -> Failure:
-    """Describe `error` in words that can be stored."""
+    """Describe `error` in words that can be stored: without the secrets that are known here."""
     name = type(error).__qualname__
     # The plain message: our own errors append their code in __str__, once is enough.
     message = str(error.args[0]) if hasattr(error, "code") and error.args else str(error)
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     return Failure(
         type=name,
-        message=_printable(message)[:MESSAGE_LIMIT],
+        message=_printable(redact(message))[:MESSAGE_LIMIT],
         attempts=attempts,
-        traceback=_printable("".join(lines))[-TRACEBACK_LIMIT:],
-        details=details or {},
+        traceback=_printable(redact("".join(lines)))[-TRACEBACK_LIMIT:],
+        details=redacted(details) if details else {},
     )
 
 
@@ -51,7 +52,7 @@ def not_compensated(ended: Ended, cancelled_by: str, owed: Sequence[Owed]) -> Fa
 
 def in_a_line(type: str, message: str) -> str:
     """Return a failure as the reason of a run says it; what is cut off shows that it was."""
-    told = f"{type}: {message}"
+    told = redact(f"{type}: {message}")
     return told if len(told) <= REASON_LIMIT else f"{told[: REASON_LIMIT - 1]}…"
 
 

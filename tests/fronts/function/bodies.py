@@ -88,6 +88,8 @@ async def chance() -> None:
     dice.shuffle([1])  # random
     token_hex()  # secrets
     os.urandom(3)  # secrets
+    hf.secret("token").reveal()  # reveal
+    hf.Secret("plain")  # reveal
     uuid.uuid1()  # uuid
     random.Random(4).random()
     hf.random().choice("ab")

@@ -6,7 +6,7 @@ is asked for again under that key, as an ordinary step with the attempts that it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from holdfast.model.annotations import LogLine
 from holdfast.model.failures import in_a_line
 from holdfast.model.options import StepOptions
 from holdfast.model.retry import NO_RETRY
+from holdfast.model.secrets import Secret
 
 _CHUNKED: WeakKeyDictionary[Step[..., Any], Step[..., Any]] = WeakKeyDictionary()
 
@@ -75,7 +76,9 @@ def _chunked(step: Step[..., Any]) -> Step[..., Any]:
     """Return the step that does several calls of `step`."""
     found = _CHUNKED.get(step)
     if found is None:
-        found = _CHUNKED[step] = make_step(_runner(step), name=f"{step.name}*")
+        found = _CHUNKED[step] = make_step(
+            _runner(step), name=f"{step.name}*", secrets=step.secrets
+        )
     return found
 
 
@@ -127,6 +130,11 @@ class _Item(Attempt):
     def __init__(self, whole: Attempt, key: str) -> None:
         super().__init__(whole.ns, whole.run, whole.generation, key, whole.number)
         self._whole, self.stopped = whole, whole.stopped
+
+    @property
+    def secrets(self) -> Mapping[str, Secret]:
+        """What the step lists, by name."""
+        return self._whole.secrets
 
     @property
     def keyed_as(self) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 from threading import Event
+from types import MappingProxyType
 
 from holdfast.errors import NotInStep
 from holdfast.model.annotations import LogLine
+from holdfast.model.secrets import Secret
+
+NO_SECRETS: Mapping[str, Secret] = MappingProxyType({})
 
 
 class Attempt:
@@ -18,6 +23,11 @@ class Attempt:
         self.ns, self.run, self.generation = ns, run, generation
         self.key, self.number = key, number
         self.stopped: Event | None = None
+
+    @property
+    def secrets(self) -> Mapping[str, Secret]:
+        """What the step lists, by name."""
+        return NO_SECRETS
 
     @property
     def keyed_as(self) -> int:

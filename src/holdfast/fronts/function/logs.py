@@ -19,6 +19,7 @@ from holdfast.fronts.function.context import CURRENT
 from holdfast.machine import Machine, current
 from holdfast.machine.lines import lines_of
 from holdfast.model.annotations import MAX_LINE, LogLine
+from holdfast.model.redacting import redact
 
 log = logging.getLogger("holdfast.log")
 """A logger for steps and bodies. In a replay it is silent: what was said once is not said again."""
@@ -68,12 +69,12 @@ def _line_of(record: logging.LogRecord) -> LogLine:
     if record.exc_info:
         message += "\n" + logging.Formatter().formatException(record.exc_info)
     extra = {k: v for k, v in record.__dict__.items() if k not in STANDARD}
-    fields = json.dumps(extra, default=repr, skipkeys=True) if extra else ""
+    fields = redact(json.dumps(extra, default=repr, skipkeys=True)) if extra else ""
     return LogLine(
         0,
         min(max(record.levelno, 0), MAX_LEVEL),
         _text(record.name),
-        _text(message),
+        _text(redact(message)),
         # Half a JSON object is none: too many fields are left out as a whole.
         fields=fields.encode() if 0 < len(fields) <= MAX_LINE else None,
     )

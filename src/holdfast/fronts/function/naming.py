@@ -6,13 +6,15 @@ that meets a bad definition an hour later has already accepted runs of it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal
 
-from holdfast.errors import BadDefinition
+from holdfast.errors import BadDefinition, SecretSerialisationError
+from holdfast.model.secrets import Secret
 
 Kind = Literal["step", "workflow"]
 
@@ -102,7 +104,25 @@ def _fault_of(function: Any, kind: Kind) -> tuple[str, str] | None:
     if next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
         hint = "Write a function outside the class, and pass it what it needs."
         return f"is a method and cannot be a {kind}: an object does not outlive a crash", hint
+    for name, annotation in plain.__annotations__.items():
+        if _is_secret(annotation, plain):
+            subject = "its result" if name == "return" else f"its parameter {name!r}"
+            hint = SecretSerialisationError.hint.removeprefix("Leave it out. ")
+            return f"cannot be a {kind}: {subject} is an hf.Secret, which is never stored", hint
     return None if is_async(function) else _sync_fault_of(plain, kind)
+
+
+def _is_secret(annotation: object, function: FunctionType) -> bool:
+    if not isinstance(annotation, str):
+        return annotation is Secret
+    if not annotation.endswith("Secret"):
+        return False
+    first, *rest = annotation.split(".")
+    return functools.reduce(_part_of, rest, function.__globals__.get(first)) is Secret
+
+
+def _part_of(whole: object, name: str) -> object:
+    return getattr(whole, name, None)
 
 
 def _sync_fault_of(plain: FunctionType, kind: Kind) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from typing import (
 from holdfast.errors import BadDefinition, StepFailed, StepOutcomeUnknown, StepTimedOut
 from holdfast.fronts.function.naming import check_function, is_async, local_names, name_of
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
+from holdfast.fronts.function.secrets import listed_secrets
 from holdfast.machine import current
 from holdfast.machine.tasks import key_of
 from holdfast.model.durations import Duration, microseconds
@@ -64,6 +65,8 @@ class Step(Generic[P, R]):
     settings: StepOptions
     raises: Mapping[str, type[Exception]]
     is_async: bool
+    secrets: tuple[str, ...]
+    """The names of the secrets it gets before it begins."""
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Step(Generic[P, R]):
         name: str | None = None,
         settings: StepOptions = DEFAULTS,
         raises: Iterable[type[Exception]] = (),
+        secrets: Iterable[str] = (),
     ) -> None:
         check_function(function, "step")
         functools.update_wrapper(self, function, updated=())
@@ -81,6 +85,7 @@ class Step(Generic[P, R]):
         self._raisables: Mapping[str, Raisable] = raisables(raises, self.name)
         self.raises = {name: each.type for name, each in self._raisables.items()}
         self.is_async = is_async(function)
+        self.secrets = listed_secrets(secrets, self.name) if secrets else ()
 
     if TYPE_CHECKING:
         # Declared as `async def`, because mypy gives Any for asyncio.gather over two calls whose
@@ -216,9 +221,12 @@ def make_step(
     settings: StepOptions = DEFAULTS,
     raises: Iterable[type[Exception]] = (),
     completes_later: bool = False,
+    secrets: Iterable[str] = (),
 ) -> AsyncStep[..., Any] | SyncStep[..., Any]:
     """Return the step of a function, sync or async. Raises `BadDefinition`."""
-    given: dict[str, Any] = {"name": name, "settings": settings, "raises": raises}
+    given: dict[str, Any] = {
+        "name": name, "settings": settings, "raises": raises, "secrets": secrets,
+    }  # fmt: skip
     if is_async(function):
         if completes_later:
             return LaterAsyncStep[..., Any](function, **given)

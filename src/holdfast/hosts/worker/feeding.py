@@ -11,6 +11,7 @@ from holdfast.fronts.function.completing import CompleteLater
 from holdfast.hosts.worker import attempts, family, overdue, telling
 from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.held import NO_RESULTS
+from holdfast.hosts.worker.needing import Needing
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.waiting import Waiting
@@ -110,6 +111,12 @@ class Feeding(Conversing):
             self.waits = Waiting(self)
         return self.waits
 
+    def needing(self) -> Needing:
+        """Return what its steps need before they begin; most runs have none."""
+        if self.needs is None:
+            self.needs = Needing(self)
+        return self.needs
+
     def feed_result(self, draft: Draft, result: Result) -> None:
         """Show the body how a step ended, if it still asks for it."""
         self._feed_result(draft, result)
@@ -170,7 +177,19 @@ class Feeding(Conversing):
         """Return the keys of steps that run, or whose outcome is on its way."""
         begun = {*self.running, *(result.ask.key for result in self._results)}
         begun.update(ask.key for ask in self._intents)
+        if self.needs is not None:
+            begun.update(self.needs.pending)
         return begun if self.waits is None else begun.union(self.waits.deferred)
+
+    def _due_again(self) -> list[tuple[StepAsk, int]]:
+        """Return the steps that did not end, or could not begin, and are due; with their number."""
+        now, begun, asks = self._stamp(), self._begun(), self.machine.asks
+        due = [
+            (asks[key], retrying.attempts + 1)
+            for key, retrying in self._retries.items()
+            if key in asks and retrying.at <= now and key not in begun
+        ]
+        return due if self.needs is None else due + self.needs.due()
 
     def _miss_outcomes(self, begun: frozenset[str]) -> None:
         """Fail what may run at most once, had begun, and is in nobody's hands."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.hosts.worker import length, replay, updates
@@ -20,8 +20,10 @@ from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
+from holdfast.model.secrets import Secret
 
 if TYPE_CHECKING:
+    from holdfast.hosts.worker.needing import Needing
     from holdfast.hosts.worker.waiting import Deferred, Waiting
     from holdfast.hosts.worker.worker import Worker
 
@@ -45,8 +47,8 @@ class Held:
         "_is_new", "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue",
         "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors",
         "_waiting", "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq",
-        "keyed_as", "last_at", "machine", "notebook", "paused", "run", "running", "seq", "state",
-        "waits",
+        "keyed_as", "last_at", "machine", "needs", "notebook", "paused", "run", "running", "seq",
+        "state", "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -87,6 +89,7 @@ class Held:
         self.notebook: Notebook | None = None
         self.family: Family | None = None
         self.waits: Waiting | None = None
+        self.needs: Needing | None = None
         self._deferred: Mapping[str, Deferred] = NOTHING_DEFERRED
 
     # --- what others tell it
@@ -156,6 +159,8 @@ class Held:
         self.poke()
 
     def _forget_attempts(self, key: str) -> None:
+        if self.needs is not None:
+            self.needs.forget(key)
         if self._retries:
             self._retries.pop(key, None)
 
@@ -163,6 +168,21 @@ class Held:
         for step in self.running.values():
             step.stop()
         self.running.clear()
+        if self.needs is not None:
+            self.needs.stop()
+
+    async def fetch(self, names: tuple[str, ...]) -> Mapping[str, Secret]:
+        """Return the secrets of these names, as this run gets them. Raises `Lacking`."""
+        return await self._worker.vault.fetch(names)
+
+    @property
+    def reopened_at(self) -> int:
+        """When the run was last reopened, or 0."""
+        return self._reopened_at
+
+    def clock(self) -> int:
+        """Return the time of a turn that is made now."""
+        return self._stamp()
 
     # --- waiting
 
@@ -174,19 +194,29 @@ class Held:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""
         timer, waiting = self.machine.next_timer(), self.waits
         is_plain = self._deadline is None and self.cancelled_at is None and waiting is None
-        if is_plain and not self._retries:
+        if is_plain and not self._retries and self.needs is None:
             return None if timer is None else timer[0]
-        begun = self.running if waiting is None else {**self.running, **waiting.deferred}
+        begun = self._in_hand()
         times = [again.at for key, again in self._retries.items() if key not in begun]
         if timer is not None:
             times.append(timer[0])
         if waiting is not None:
             times += waiting.next_due()
+        if self.needs is not None:
+            times += self.needs.next_due()
         if self._deadline is not None:
             times.append(self._deadline)
         if (forced_at := self._forced_at()) is not None:
             times.append(forced_at)
         return min(times, default=None)
+
+    def _in_hand(self) -> Collection[str]:
+        """Return the keys of steps that begin at no time of their own."""
+        if self.waits is None and self.needs is None:
+            return self.running
+        deferred = () if self.waits is None else self.waits.deferred
+        pending = () if self.needs is None else self.needs.pending
+        return {*self.running, *deferred, *pending}
 
     def _forced_at(self) -> int | None:
         """Return when a cancelled body is ended whatever it does; never while a saga undoes."""
@@ -210,6 +240,10 @@ class Held:
         if waits is not None:
             others += [f"somebody to complete {key}" for key in waits.deferred]
             retries = {key: each for key, each in retries.items() if key not in waits.deferred}
+        if self.needs is not None and self.needs.lacking:
+            others += self.needs.reasons()
+            lacking = self.needs.lacking
+            retries = {key: each for key, each in retries.items() if key not in lacking}
         told = replay.reason(machine.awaited_signals(), retries, others)
         if machine.handlers is None and not self._waiting:
             return told

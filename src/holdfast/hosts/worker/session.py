@@ -21,6 +21,7 @@ from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, NOTHING_DEFERRED,
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
+from holdfast.hosts.worker.waiting import has_answers
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
 from holdfast.machine.ending import unless_owed
@@ -142,6 +143,8 @@ class Session(Feeding):
     def _is_busy(self, turn: Turn) -> bool:
         """Tell whether steps run, or are about to."""
         if (turn.asks or self._is_held_back) and not (self.paused or self.draining):
+            return True
+        if self.needs is not None and self.needs.is_fetching:
             return True
         return bool(self.running and self.running.keys() - turn.dropped)
 
@@ -335,14 +338,14 @@ class Session(Feeding):
         self._mail_came = False
         self._mail = loaded.mail
         self.inbox_seq = loaded.run.inbox_seq
-        if _has_answers(loaded.mail):
+        if has_answers(loaded.mail):
             return await self._learn_waits()
         return True
 
     async def _recall_waits(self, *, is_new: bool) -> bool:
         """After a replay, know again what is waited for from outside. Is it still ours?"""
         is_any = self.machine.outside is not None or self.waits is not None
-        if not is_any and not _has_answers(self._mail):
+        if not is_any and not has_answers(self._mail):
             return True
         if not is_new and not await self._learn_waits():
             return False
@@ -451,14 +454,13 @@ class Session(Feeding):
             return
         for ask in asks:
             self._start_one(ask, 1)
-        if self._retries:
-            now, begun = self._stamp(), self._begun()
-            for key, retrying in tuple(self._retries.items()):
-                again = self.machine.asks.get(key)
-                if again is not None and retrying.at <= now and key not in begun:
-                    self._start_one(again, retrying.attempts + 1)
+        if self._retries or self.needs is not None:
+            for ask, number in self._due_again():
+                self._start_one(ask, number)
 
     def _start_one(self, ask: StepAsk, number: int) -> None:
+        if ask.step.secrets and not self.needing().is_ready(ask, number):
+            return
         if attempts.options_of(ask).at_most_once:
             self._intents = (*self._intents, ask)
             self.poke()
@@ -486,10 +488,6 @@ class Session(Feeding):
         self._worker.health.forget(self.run.id)
         if self.state != "parked":
             self.machine.close()
-
-
-def _has_answers(mail: tuple[Message, ...]) -> bool:
-    return any(message.kind == "answer" for message in mail)
 
 
 async def _raise(error: Exception) -> None:

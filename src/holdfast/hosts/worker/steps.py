@@ -10,18 +10,19 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.completing import CompleteLater
-from holdfast.fronts.function.context import CURRENT, Attempt
+from holdfast.fronts.function.context import CURRENT, NO_SECRETS, Attempt
 from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
 from holdfast.model.annotations import LogLine
 from holdfast.model.asks import StepAsk
 from holdfast.model.makers import maker
 from holdfast.model.run import Run
+from holdfast.model.secrets import Secret
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.session import Session
@@ -85,6 +86,12 @@ class StepRun(Attempt):
             self.task.cancel()
             if not self.began and self.end is not None:
                 self.end(self)  # its code will never run, not even a `finally`
+
+    @property
+    def secrets(self) -> Mapping[str, Secret]:
+        """What the step lists, by name."""
+        needs = None if self.session is None else self.session.needs
+        return NO_SECRETS if needs is None else needs.of(self.key)
 
     @property
     def keyed_as(self) -> int:

@@ -266,6 +266,11 @@ class Waiting:
         return "the run no longer waits for it"
 
 
+def has_answers(mail: tuple[Message, ...]) -> bool:
+    """Tell whether something that was asked outside is settled by one of these messages."""
+    return any(message.kind == "answer" for message in mail)
+
+
 def _told(row: Wait) -> bytes:
     """Return what the history says of a question: the rest is in its row."""
     fields = {"question": asked_of(row).question, "to": row.to, "expires_at": row.expires_at}

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from holdfast.app import App
+from holdfast.engines.local.vault import Vault
 from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
@@ -73,6 +74,7 @@ class Worker:
         threaded: bool = True,
     ) -> None:
         self.app, self.store, self.id = app, store, id
+        self.vault = Vault(app.secrets)
         self.settings = settings or Settings()
         self.chance = chance
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)

@@ -29,7 +29,9 @@ from holdfast.machine.values.limits import (
     too_wide,
     widest,
 )
+from holdfast.machine.values.secrets import is_leaking, leak, refusal_of_secret
 from holdfast.machine.values.walk import follow, join, key_step, locate
+from holdfast.model.redacting import KNOWN
 
 if TYPE_CHECKING:
     from pydantic_core import ValidationError
@@ -52,6 +54,8 @@ _MARSHAL_VERSION = 2  # the last one without references, whose bytes depend on i
 
 def is_harmless(payload: bytes) -> bool:
     """Tell whether the JSON of one or more scalars breaks no limit, whatever they are."""
+    if KNOWN and is_leaking(payload):
+        return False  # `Codec.cross` finds the words
     return len(payload) <= MAX_DIGITS and (_BACKSLASH not in payload or _NUL not in payload)
 
 
@@ -80,6 +84,8 @@ class Codec:
             back = self._validate_json(payload)
         except ValueError as error:
             # Not chained: pydantic's message quotes the value, which has no place in a log.
+            if (secret := refusal_of_secret(value, where, root)) is not None:
+                raise secret from None
             raise _refusal(self._why(value, error), where, root) from None
         if not (self._plain and _same(value, back)):
             self._compare(value, back, where, root)
@@ -89,6 +95,8 @@ class Codec:
             _check_limits(value, payload, where, root)
         if size > LARGE_PAYLOAD:
             _tell_large(where, size)
+        if KNOWN and is_leaking(payload):
+            raise leak(value, where, root)
         return payload, back
 
     def decode(self, payload: bytes, where: str, root: str) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.machine.values.secrets import refuse_secret_type
 from holdfast.machine.values.simple import simple_schema
 from holdfast.machine.values.walk import is_kind
 
@@ -128,6 +129,8 @@ def _prepare(source: Any) -> Core:
     config: Any = dict(_CONFIG)
     fit = _refit(source)
     kinds = set(_kinds(source))
+    if "is-instance" in kinds:
+        refuse_secret_type(source)
     return Core(
         source=source,
         # Prebuilt parts of nested models would bring back what `_refit` has changed.

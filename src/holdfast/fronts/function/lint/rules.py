@@ -70,6 +70,14 @@ SECRETS = Rule(
     "a step that draws it",
     "secrets. os.urandom os.getrandom",
 )
+REVEAL = Rule(
+    "reveal",
+    "`hf.secret(...)`, `hf.Secret(...)`",
+    "what a body knows may be stored, and is looked at in every replay",
+    '`hf.secret(...)` in a step that lists it: `@app.step(secrets=["token"])`',
+    "holdfast.fronts.function.secrets.secret holdfast.secret holdfast.Secret "
+    "holdfast.model.secrets.Secret holdfast.model.secrets.Secret.reveal",
+)
 ENVIRON = Rule(
     "environ",
     "`os.environ`, `os.getenv(...)`",
@@ -156,8 +164,8 @@ SWALLOWED = Rule(
 )
 
 RULES = (
-    CLOCK, SLEEP, RANDOM, UUID, SECRETS, ENVIRON, FILE, NETWORK, PROCESS, THREADS, AS_COMPLETED,
-    SETS, GLOBALS, UNAWAITED, SWALLOWED, PRINT,
+    CLOCK, SLEEP, RANDOM, UUID, SECRETS, REVEAL, ENVIRON, FILE, NETWORK, PROCESS, THREADS,
+    AS_COMPLETED, SETS, GLOBALS, UNAWAITED, SWALLOWED, PRINT,
 )  # fmt: skip
 
 _EXACT = {name: rule for rule in RULES for name in rule.calls.split() if not name.endswith(".")}
