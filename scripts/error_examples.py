@@ -111,6 +111,11 @@ ALL = (
         message="it had begun when its worker was lost; whether it ended is not known",
     ),
     errors.NonRetryable("no such customer"),
+    errors.BadStatement(
+        sql="COMMIT",
+        what="begins with COMMIT",
+        hint="Leave that out: it begins with the step, and ends with it",
+    ),
     errors.RetryAfter(30, "rate limit"),
     errors.CompensationFailed(
         owed=(errors.Owed("charge#1", "refund", "ConnectionError", "the bank is away"),),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.errors import (
         AnswerRefused,
         BadDefinition,
+        BadStatement,
         BodyMeddled,
         CannotDecrypt,
         ChildFailed,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from holdfast.model.settings import Settings
     from holdfast.model.waits import OpenQuestion
     from holdfast.ports.secrets import SecretProvider
+    from holdfast.ports.transaction import Transaction
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
@@ -112,6 +114,7 @@ __all__ = [
     "AnswerRefused",
     "App",
     "BadDefinition",
+    "BadStatement",
     "BodyMeddled",
     "Bound",
     "BoundMessage",
@@ -191,6 +194,7 @@ __all__ = [
     "SyncUpdateHandle",
     "TooDeep",
     "TooManyAsks",
+    "Transaction",
     "UnknownKey",
     "UnknownQuery",
     "UnknownWorkflow",
@@ -275,6 +279,7 @@ _MODULES = {
     "holdfast.model.waits": "OpenQuestion",
     "holdfast.ports.secrets": "SecretProvider",
     "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
+    "holdfast.ports.transaction": "Transaction",
     "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.logs import checked_loggers
@@ -20,11 +20,13 @@ from holdfast.fronts.function.step import (
     once,
     settings_of,
 )
+from holdfast.fronts.function.transaction import SECONDS, TransactionDecorator, TransactionStep
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
+from holdfast.ports.transaction import Transaction
 from holdfast.providers import checked_provider
 
 if TYPE_CHECKING:
@@ -140,6 +142,52 @@ class App:
                 target, name=name, settings=settings, raises=raises,
                 completes_later=completes_later, secrets=secrets,
             )  # fmt: skip
+            self._refuse_duplicate(made)
+            self._steps[made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    @overload
+    def transaction(
+        self, function: Callable[Concatenate[Transaction, P], R], /
+    ) -> TransactionStep[Transaction, P, R]: ...
+    @overload
+    def transaction(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = DEFAULTS.retry,
+        timeout: Duration | None = SECONDS,
+        total_timeout: Duration | None = None,
+        raises: Iterable[type[Exception]] = (),
+    ) -> TransactionDecorator[Transaction]: ...
+    def transaction(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = DEFAULTS.retry,
+        timeout: Duration | None = SECONDS,
+        total_timeout: Duration | None = None,
+        raises: Iterable[type[Exception]] = (),
+    ) -> Any:
+        """Register a short `def` as a step that takes effect exactly once: `@app.transaction`.
+
+        Its first parameter is a `Transaction` on the database in which the runs are kept; a call
+        has only the others. What it writes and the record of its result are one commit. If it
+        raises, nothing is kept, and it is tried again as any step is. One that takes longer than
+        `timeout` is undone: others wait for it.
+        """
+        settings = settings_of(retry=retry, timeout=timeout, total_timeout=total_timeout)
+        settings = settings._replace(transacts=True)
+
+        def register(target: Callable[..., Any]) -> Step[..., Any]:
+            made: Step[..., Any] = TransactionStep(
+                target, name=name, settings=settings, raises=raises
+            )
             self._refuse_duplicate(made)
             self._steps[made.name] = made
             return made

@@ -44,6 +44,7 @@ HoldfastError
 │   ├── StepTimedOut         HF402  (also a TimeoutError)
 │   └── StepOutcomeUnknown   HF408  it began, may not begin again, and its end is not known
 ├── NonRetryable             HF403  raised by a step: do not try again
+│   └── BadStatement         HF409  a transaction asked for something it may not do
 ├── RetryAfter               HF404  raised by a step: try again after this long
 ├── ChildFailed              HF406  what a body catches when a child did not complete
 ├── MapFailed                HF407  more items of a fan-out failed than it tolerates
@@ -647,6 +648,19 @@ class NonRetryable(HoldfastError):
 
     code = "HF403"
     hint = "Raise it with a message of your own; the body catches hf.StepFailed."
+
+
+class BadStatement(NonRetryable):
+    """A transaction asked its database for something it may not do."""
+
+    code = "HF409"
+    hint = "Give one statement at a time, on tables of your own, with a value for each :name."
+
+    def __init__(self, *, sql: str, what: str, hint: str) -> None:
+        self.sql, self.what, self.hint = sql, what, f"{hint}."
+        shown = " ".join(sql.split())
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        super().__init__(f"The statement `{shown}` {what}. {hint}.")
 
 
 class RetryAfter(HoldfastError):

@@ -36,6 +36,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.ports.store import Hear, Store
+from holdfast.ports.transaction import Transaction, Work
 from holdfast.testing.crash_world import Plant
 
 ROW_ONLY = 1 << 62
@@ -58,6 +59,9 @@ class Wrapper:
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         return await self.inner.write(batch)
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        return await self.inner.transact(work, seconds)
 
     async def claim(self, claim: Claim) -> Claimed:
         return await self.inner.claim(claim)
@@ -103,6 +107,36 @@ class NoFence(Wrapper):
         moved = run.seq - write.seq
         events = tuple(event._replace(seq=event.seq + moved) for event in write.events)
         return write._replace(epoch=run.epoch, seq=run.seq, events=events)
+
+
+class KeepsRefused(Wrapper):
+    """Keeps what a transaction wrote whose turn was refused, whoever holds the run by now."""
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        outcome = await self.inner.transact(work, seconds)
+        run = outcome.run
+        if run is not None and run.status == "running":
+
+            def again(given: Transaction) -> Advance:
+                turn = work(given)._replace(events=(), epoch=run.epoch)
+                return turn._replace(seq=run.seq, owner=run.owner)
+
+            await self.inner.transact(again, seconds)
+        return outcome
+
+
+class WritesThenRecords(Wrapper):
+    """Commits what a transaction wrote, and then its record."""
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        turns: list[Advance] = []
+
+        def bare(given: Transaction) -> Advance:
+            turns[:] = [work(given)]
+            return turns[0]._replace(events=())
+
+        outcome = await self.inner.transact(bare, seconds)
+        return (await self.inner.write(turns))[0] if outcome.applied else outcome
 
 
 class FenceFirst(Wrapper):
@@ -251,7 +285,7 @@ async def unchecked(*_: object) -> None:
 
 @contextmanager
 def session(kind: type[Session]) -> Iterator[Plant]:
-    swapped = patch.object(worker_module, "Session", kind)
+    swapped = patch.object(worker_module, "Exact", kind)
     with swapped, patch.object(Worker, "check_replay", unchecked):
         yield Plant()
 
@@ -330,6 +364,8 @@ def doubling_ends() -> Iterator[Plant]:
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 PLANTED: dict[str, Planted] = {
+    "rows kept of a refused turn": lambda: plain(Plant(below=KeepsRefused)),
+    "rows before their record": lambda: plain(Plant(above=WritesThenRecords)),
     "child outcome doubled": doubling_ends,
     "no fence": lambda: plain(Plant(below=NoFence)),
     "fence read before the write": lambda: plain(Plant(above=FenceFirst, below=NoFence)),

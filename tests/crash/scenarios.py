@@ -14,6 +14,7 @@ from holdfast.testing.loop import LIFE
 from tests.crash import continuing
 from tests.crash.asking import ASKING
 from tests.crash.entities import ENTITIES
+from tests.crash.exact import EXACT
 from tests.crash.families import FAMILIES
 from tests.crash.once import ONCE_ONLY
 from tests.crash.talk import TALK
@@ -734,6 +735,7 @@ SCENARIOS = {
         Scenario("cancelled-storm", app, run_cancelled_storm, either=True, flavours=("stall",)),
         *TALK,
         *ONCE_ONLY,
+        *EXACT,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

@@ -11,6 +11,8 @@ from tests.crash.scenarios import SCENARIOS
 CATCHERS = {
     "child outcome doubled": "children",
     "no fence": "zombie",
+    "rows kept of a refused turn": "transaction-zombie",
+    "rows before their record": "transaction",
     "fence read before the write": "zombie",
     "park without the inbox check": "signals",
     "signal doubled": "with-start",

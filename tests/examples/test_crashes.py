@@ -63,6 +63,14 @@ def test_a_payment(store: Where, item: str) -> None:
     assert crashtest(payment.order.bind(item, 4_900), store=store).violations == []
 
 
+def test_a_ledger(store: Where) -> None:
+    ledger: Any = example("ledger")
+    debts = [("ada", "bob", 2_500), ("bob", "eve", 12_000), ("ada", "eve", 90_000)]
+    report = crashtest(ledger.settle.bind(debts), store=store)
+    assert report.violations == []
+    assert sum(point.call.method == "transact" for point in report.points) > 30
+
+
 def test_a_subscription_that_ends(store: Where) -> None:
     subscription: Any = example("subscription")
 

@@ -27,6 +27,7 @@ SAYS = {
     "agent": r"Done: mail sent with three results for 'durable workflows'\.\n",
     "nightly": r"killed by signal 9 in the middle of 40 files\nloaded: 20540\n"
     r"4[0-4] executions of 40 files: only what was cut short ran twice\n",
+    "ledger": r"\{'ada': 7500, 'bob': 500, 'eve': 22000\}\n",
     "saga_payment": r"lamp is on its way\n"
     r"piano: failed: \['released shelf 5', 'refunded payment default/piano/1/charge#1'\]\n",
     "subscription": r"14 Feb: ada paid 19.00\n16 Mar: ada paid 19.00\n31 Mar: ada has free now\n"

@@ -441,6 +441,22 @@ async def mapped() -> list[str]:
     return [*got, str(await hf.map(part, [5, 6]))]
 
 
+@app.transaction(retry=hf.Retry(max_attempts=2, initial=0.001))
+def kept(tx: hf.Transaction, n: int) -> int:
+    tx.execute("CREATE TABLE IF NOT EXISTS replay_rows (n INTEGER)")
+    tx.execute("INSERT INTO replay_rows VALUES (:n)", n=n)
+    if n == 3 and hf.attempt() == 1:
+        raise ValueError("first")
+    return len(tx.execute("SELECT n FROM replay_rows"))
+
+
+@app.workflow
+async def transactions() -> list[int]:
+    """Its history holds transactions: alone, beside a step, tried again, before a note."""
+    got = [await kept(1), *await asyncio.gather(kept(2), work(7), kept(3))]
+    return [*got, await kept(4) if hf.patched("four") else 0]
+
+
 @app.entity(name="entity", continue_after=5)
 @dataclass
 class Tally:
@@ -487,6 +503,7 @@ FEATURES = {
     "fan-out": ("mapped",),
     "children": ("children", "part", "waits_below"),
     "questions and steps that others complete": ("questions",),
+    "transactions": ("transactions",),
     "a fork": ("forked",),
 }
 """What a body can do, and the workflows whose histories show it."""

@@ -52,6 +52,28 @@ async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
     return Receipt(order.id, order.amount)
 
 
+@app.transaction
+def book(tx: hf.Transaction, order: Order, *, note: str = "") -> Receipt:
+    rows = tx.execute("SELECT :note AS note", note=note)
+    assert_type(rows, list[dict[str, Any]])
+    return Receipt(order.id, order.amount)
+
+
+@app.transaction(timeout=1, retry=hf.Retry(max_attempts=2), raises=[CardDeclined])
+def unbook(tx: hf.Transaction, receipt: Receipt | None) -> None: ...
+
+
+async def booked(order: Order) -> tuple[Receipt, str]:
+    assert_type(await book(order, note="a"), Receipt)
+    both = await asyncio.gather(book(order), ship(order))
+    assert_type(both, tuple[Receipt, str])
+    assert_type(await hf.map(book, [order]), list[Receipt])
+    async with hf.saga() as saga:
+        assert_type(await saga.do(book(order), undo=unbook), Receipt)
+    assert_type(await book.options(timeout=2)(order), Receipt)
+    return both
+
+
 @app.step
 async def ship(order: Order) -> str:
     return f"parcel of {order.id}"

@@ -35,6 +35,19 @@ async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
     return Receipt(order.id + currency)
 
 
+@app.transaction
+def book(tx: hf.Transaction, order: Order) -> Receipt:
+    tx.commit()  # wrong: a transaction ends by itself
+    return Receipt(order.id)
+
+
+async def books(order: Order) -> None:
+    await book(order, 5)  # wrong: an argument too many for a transaction
+    await book("lamp")  # wrong: a transaction with an argument of another type
+    text: str = await book(order)  # wrong: the result of a transaction
+    print(text)
+
+
 @app.step
 def price(order: Order) -> Decimal:
     return Decimal(len(order.id))

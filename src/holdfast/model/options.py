@@ -16,3 +16,5 @@ class StepOptions(NamedTuple):
     heartbeat_timeout: int | None = None
     at_most_once: bool = False
     """Whether it is recorded before it begins, and never begun twice."""
+    transacts: bool = False
+    """Whether it writes to a database of its own in the commit that records it."""

@@ -11,6 +11,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.transaction import Work
 
 Hear = Callable[[Sequence[Notice]], None]
 
@@ -35,6 +36,15 @@ class Store(Protocol):
 
         Writes of one batch, and of batches given at the same time, may share a transaction.
         Raises `OutcomeUnknown` when the commit may or may not have happened.
+        """
+        ...
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        """Write the turn that `work` returns, in one transaction with what it wrote itself.
+
+        Both or neither: nothing is kept if `work` raises (then `WorkFailed` is raised, with
+        `Overdue` in it if it took more than so many `seconds`), nor if the turn is refused. `work`
+        may be called again after that, and in another thread. Raises `OutcomeUnknown`.
         """
         ...
 

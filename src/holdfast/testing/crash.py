@@ -21,6 +21,7 @@ from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
+from holdfast.ports.transaction import Work
 from holdfast.testing.loop import LIFE, Life
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     # It writes nothing and waits for nothing: after it is the same as before it.
     "now": ("before",),
     "write": ("before", "after", "sent", "unheard", "happened", "lost"),
+    "transact": ("before", "after", "sent", "unheard", "happened", "lost"),
     "claim": ("before", "after", "sent", "unheard", "happened", "lost"),
     "message": ("before", "after", "away"),
     "load": ("before", "after", "away"),
@@ -97,7 +99,7 @@ class Plan:
             raise Killed
         place = len(self.calls)
         self.calls.append(call)
-        if call.method == "write":
+        if call.method in ("write", "transact"):
             self.commits.add(place)
         flavour = self.faults.get(place)
         if flavour is not None:
@@ -135,6 +137,10 @@ class CrashStore:
         """Carry out the batch, or be in doubt."""
         what = ",".join(type(write).__name__ for write in batch)
         return await self._call("write", lambda: self._inner.write(batch), what, _recorded(batch))
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        """Do a user's work and write its turn, or be in doubt."""
+        return await self._call("transact", lambda: self._inner.transact(work, seconds))
 
     async def claim(self, claim: Claim) -> Claimed:
         """Take runs, or be in doubt."""

@@ -16,9 +16,11 @@ DO $$ DECLARE kept text; BEGIN
   FOR kept IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'meta'
   LOOP EXECUTE format('DELETE FROM holdfast.%I', kept); END LOOP;
   DELETE FROM holdfast.meta WHERE key <> 'schema';
+  FOR kept IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+  LOOP EXECUTE format('DROP TABLE public.%I CASCADE', kept); END LOOP;
 END $$
 """
-"""Forgets every row, and leaves the schema."""
+"""Forgets every row, and leaves our schema. Tables of steps go too: a world begins without."""
 
 
 class Shared(Target):

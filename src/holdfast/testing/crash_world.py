@@ -74,7 +74,8 @@ class Scenario:
     With `only_commits` things go wrong only at calls that change something. `is_watched` says that
     a death is seen at once, as it is among the processes of one machine, and that workers look
     around soon after a fault: then polls and leases may be long, and a year takes a moment.
-    `prepare` is called before each world, `longest` is how long one may take, in seconds.
+    `prepare` is called before each world, `longest` is how long one may take, in seconds. What
+    `look` finds in the store at the end is there for `check` to see.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Scenario:
     is_watched: bool = False
     prepare: Callable[[], object] = lambda: None
     longest: float = PATIENCE
+    look: Callable[[Store], Awaitable[Any]] | None = None
     check: Callable[[World], list[str]] = lambda _: []
     serves: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
@@ -131,6 +133,7 @@ class World:
         self.problems: list[str] = []
         self.told = Acknowledged()
         self.dump: Dump = Dump(0)
+        self.seen: Any = None
         self._processes: list[Process] = []
         self._living = 0
         self._stopping = False
@@ -181,6 +184,8 @@ class World:
         else:
             is_over = True
         self.dump = (await self.observer.dump())._replace(journal=self.told.journal())
+        if self.scenario.look is not None:
+            self.seen = await self.scenario.look(self.observer)
         if not is_over:
             self.problems.append(f"the world did not come to its end{_left_open(self.dump)}")
         await self.home.leave()

@@ -19,6 +19,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from holdfast.app import App
@@ -190,6 +191,10 @@ class Witnessed(Worker):
 
 
 class _Steps(Steps):
+    def context_of(self, run: StepRun) -> Context:
+        effect(attempt=run)
+        return super().context_of(run)
+
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
         effect(attempt=run)
         await super()._execute(run, clock)

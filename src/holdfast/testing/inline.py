@@ -20,6 +20,7 @@ from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear, Store
+from holdfast.ports.transaction import Work
 from holdfast.testing.crash_homes import Observed
 
 T = TypeVar("T")
@@ -53,8 +54,8 @@ class Elsewhere:
         return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
 
 
-class InlineStore:
-    """Another store, called from any loop: each call is over when it returns."""
+class Calls:
+    """Calls another store."""
 
     def __init__(self, store: Observed, elsewhere: Elsewhere) -> None:
         self.inner, self._elsewhere = store, elsewhere
@@ -74,6 +75,20 @@ class InlineStore:
         self._hearers.clear()
         await self._call(self.inner.close)
 
+    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        await asyncio.sleep(0)
+        found = self._elsewhere.call(ask(*args))
+        heard = self._heard.copy()
+        self._heard.clear()
+        if heard:
+            for hear in tuple(self._hearers):
+                hear(heard)
+        return found
+
+
+class InlineStore(Calls):
+    """Another store, called from any loop: each call is over when it returns."""
+
     def now(self) -> int:
         """Return the store's clock."""
         return self.inner.now()
@@ -81,6 +96,10 @@ class InlineStore:
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         """Carry the batch out."""
         return await self._call(_write, self.inner, batch)
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        """Do a user's work and write its turn."""
+        return await self._call(self.inner.transact, work, seconds)
 
     async def claim(self, claim: Claim) -> Claimed:
         """Take runs."""
@@ -126,16 +145,6 @@ class InlineStore:
         """Call `hear` after each commit of this object."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None
-
-    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        await asyncio.sleep(0)
-        found = self._elsewhere.call(ask(*args))
-        heard = self._heard.copy()
-        self._heard.clear()
-        if heard:
-            for hear in tuple(self._hearers):
-                hear(heard)
-        return found
 
 
 async def _write(store: Store, batch: Sequence[Write]) -> list[Outcome]:

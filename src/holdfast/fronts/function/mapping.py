@@ -192,12 +192,12 @@ def _jobs(call: Call[T, R], items: Iterable[T]) -> Iterator[Job]:
 
 
 def _chunks(machine: Machine, call: Any, items: Iterable[Any], size: int) -> Iterator[Job]:
-    if not isinstance(call, Step) or isinstance(call, Later) or call.settings.at_most_once:
+    if not isinstance(call, Step) or isinstance(call, Later) or not call.fits_chunks:
         raise BadDefinition(
             what=f"hf.map was given chunk={size} and {call!r:.60}, which cannot be done in chunks",
             hint=(
-                "Give a step that completes by itself and may be tried again. A child workflow "
-                "maps over its own part."
+                "Give a step that completes by itself and may be tried again, and is no "
+                "transaction. A child workflow maps over its own part."
             ),
         )
     step, left = cast("Step[..., Any]", call), iter(items)

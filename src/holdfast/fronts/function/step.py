@@ -136,6 +136,11 @@ class Step(Generic[P, R]):
             once(changed.settings)
         return changed
 
+    @property
+    def fits_chunks(self) -> bool:
+        """Whether many calls of it may be done as one step."""
+        return not (self.settings.at_most_once or self.settings.transacts)
+
     def describe(self, error: BaseException, attempts: int = 1) -> Failure:
         """Return what is stored when an attempt failed for good."""
         if isinstance(error, StepTimedOut | StepOutcomeUnknown):
@@ -249,12 +254,11 @@ def settings_of(
         raise BadDefinition(
             what=f"retry={retry!r} is no Retry", hint="Write retry=hf.Retry(max_attempts=...)."
         )
-    return StepOptions(
+    return base._replace(
         retry=base.retry if isinstance(retry, Keep) else retry,
         timeout=_limit(timeout, base.timeout, "timeout"),
         total_timeout=_limit(total_timeout, base.total_timeout, "total_timeout"),
         heartbeat_timeout=_limit(heartbeat_timeout, base.heartbeat_timeout, "heartbeat_timeout"),
-        at_most_once=base.at_most_once,
     )
 
 

@@ -21,6 +21,7 @@ from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Message, Run
 from holdfast.model.secrets import Secret
+from holdfast.model.writes import Outcome
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.needing import Needing
@@ -54,7 +55,7 @@ class Held:
     def __init__(self, worker: Worker, run: Run) -> None:
         self._worker = worker
         self.run = run
-        self.seq = run.seq
+        self.seq: int = run.seq
         self.machine = worker.new_machine(run)
         self.state: State = "held"
         self.running: dict[str, StepRun] = {}
@@ -75,7 +76,8 @@ class Held:
         self._must_read = True
         self._is_new = False
         self._resumes = True
-        self._reopened_at = self._failures = 0
+        self._reopened_at = 0
+        self._failures: int = 0
         self._long_at = length.noticed_at(worker.settings.history)
         self._look = True
         self._flight: Flight | None = None
@@ -163,6 +165,33 @@ class Held:
             self.needs.forget(key)
         if self._retries:
             self._retries.pop(key, None)
+
+    def _recovered(self) -> None:
+        """Note that the store takes writes again."""
+        self._failures = 0
+        self._worker.health.works(self.run.id)
+
+    def _passed(self, at: int, outcome: Outcome, *, is_progress: bool) -> None:
+        """Note what follows from a commit that applied, whatever it held."""
+        self.last_at = at
+        if is_progress and self.run.strikes:
+            # As in the store: no longer suspected, so another suspect may be held beside it.
+            self.run = self.run._replace(strikes=0)
+            self._worker.look_for_more()
+        if outcome.inbox_seq != self.inbox_seq:
+            self.inbox_seq = outcome.inbox_seq
+            self.mail_came()
+
+    def _timed(self, ask: StepAsk) -> StepAsk:
+        """Have the time for attempts count from where the run was reopened, if it was."""
+        return ask._replace(asked_at=max(ask.asked_at, self._reopened_at))
+
+    def _drop(self, keys: list[str]) -> None:
+        """Stop what the body no longer asks for."""
+        for key in keys:
+            self._forget_attempts(key)
+            if (dropped := self.running.pop(key, None)) is not None:
+                dropped.stop()
 
     def _stop_steps(self) -> None:
         for step in self.running.values():

@@ -103,6 +103,7 @@ class Session(Feeding):
         if draft.has_changes:
             self._commit(draft, turn, results)
         else:
+            self._drop(turn.dropped)
             self._start(turn.asks)
 
     def _break(self, error: Exception) -> None:
@@ -203,8 +204,7 @@ class Session(Feeding):
         self, outcome: Outcome, draft: Draft, turn: Turn, results: list[Result], command: CommitTurn
     ) -> None:
         if self._failures:
-            self._failures = 0
-            self._worker.health.works(self.run.id)
+            self._recovered()
         answer = dispatch.read(command, outcome)
         if answer == "mail" and draft.waits is not None and draft.waits.overs:
             self._throw_away(results)  # what came may be the answer that this turn gave up
@@ -238,21 +238,13 @@ class Session(Feeding):
 
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
-        self.last_at = draft.at
         self._superseded = ((), 0)
-        if self.run.strikes and any(event.kind in PROGRESS for event in draft.events):
-            # As in the store: no longer suspected, so another suspect may be held beside it.
-            self.run = self.run._replace(strikes=0)
-            self._worker.look_for_more()
         if self.notebook is not None or draft.waits is not None:
             self._kept(draft)
-        if outcome.inbox_seq != self.inbox_seq:
-            self.inbox_seq = outcome.inbox_seq
-            self.mail_came()
-        for key in turn.dropped:
-            self._forget_attempts(key)
-            if (dropped := self.running.pop(key, None)) is not None:
-                dropped.stop()
+        is_progress = self.run.strikes > 0 and any(e.kind in PROGRESS for e in draft.events)
+        self._passed(draft.at, outcome, is_progress=is_progress)
+        if turn.dropped:
+            self._drop(turn.dropped)
         if draft.continues:
             self._begin_generation(self.run.generation + 1)
             self._is_new = True
@@ -468,12 +460,10 @@ class Session(Feeding):
             self._begin(ask, number)
 
     def _begin(self, ask: StepAsk, number: int) -> StepRun:
-        run = self.run
         if ask.asked_at < self._reopened_at:
-            # Time for the attempts of a reopened run counts from there.
-            ask = ask._replace(asked_at=self._reopened_at)
+            ask = self._timed(ask)
         limit = attempts.limit_of(ask, self._stamp)
-        started = StepRun(run, ask, number, limit, self.settle, self.show)
+        started = StepRun(self.run, ask, number, limit, self.settle, self.show)
         started.session = self
         self.running[ask.key] = started
         self._worker.steps.start(started)

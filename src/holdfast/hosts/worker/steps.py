@@ -81,7 +81,7 @@ class StepRun(Attempt):
         """Have nobody wait for this attempt any more."""
         if self.stopped is not None:
             self.stopped.set()
-        self.settle = _nobody
+        self.settle = nobody
         if self.task is not None:
             self.task.cancel()
             if not self.began and self.end is not None:
@@ -160,6 +160,12 @@ class Steps:
         else:
             self._waiting.append(run)
 
+    def context_of(self, run: StepRun) -> contextvars.Context:
+        """Return a context of the worker's in which `run` is the attempt under way."""
+        context = self._context.copy()
+        context.run(CURRENT.set, run)
+        return context
+
     async def stop(self) -> None:
         """Cancel what runs and let go of the threads."""
         self._waiting.clear()
@@ -201,7 +207,7 @@ class Steps:
         waiting = self._waiting
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()
-            if following.settle is not _nobody:
+            if following.settle is not nobody:
                 self._begin(following)
 
     async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
@@ -223,7 +229,7 @@ class Steps:
                 )
                 result = _new_result((ask, number, _us(clock() - began), payload, value, None))
             except asyncio.CancelledError as error:
-                if run.settle is _nobody or _is_cancelled():
+                if run.settle is nobody or _is_cancelled():
                     raise
                 result = Result(ask, number, _us(clock() - began), error=error)
             except (Exception, SystemExit, CompleteLater) as error:  # exit() ends the step, no more
@@ -286,7 +292,7 @@ async def _within(
     silence: Silence | None = None
     try:
         if not limit:
-            raise _timed_out(run, "had no time left to begin")
+            raise timed_out(run, "had no time left to begin")
         async with timeout:
             silence = _silence_of(run, timeout)
             return await call(*args, **kwargs)
@@ -296,7 +302,7 @@ async def _within(
         message = f"took longer than {seconds:g} s"
         if silence is not None and silence.is_over:
             message = f"sent no heartbeat for {silence.seconds:g} s"
-        raise _timed_out(run, message) from error
+        raise timed_out(run, message) from error
     finally:
         if silence is not None:
             silence.stop()
@@ -307,11 +313,12 @@ def _silence_of(run: StepRun, timeout: asyncio.Timeout) -> Silence | None:
     return None if limit is None else Silence(run.speak(), timeout, limit / 1e6)
 
 
-def _timed_out(run: StepRun, message: str) -> StepTimedOut:
+def timed_out(run: StepRun, message: str) -> StepTimedOut:
+    """Return the failure of an attempt that took too long."""
     return StepTimedOut(step=run.ask.key, type="StepTimedOut", message=message, attempts=run.number)
 
 
-def _nobody(result: Result) -> None:
+def nobody(result: Result) -> None:
     """Take a result that nobody waits for."""
 
 

@@ -18,6 +18,7 @@ from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard, paranoid
 from holdfast.hosts.worker.convict import verdict
+from holdfast.hosts.worker.exact import Exact
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
 from holdfast.hosts.worker.lease import Lease
@@ -216,7 +217,7 @@ class Worker:
         """Hold a run that was just started in our name."""
         if run.id in self.sessions:
             return
-        session = Session(self, run)
+        session = Exact(self, run)
         session.adopt(event)
         if self._stopping:
             session.drain()
@@ -343,7 +344,7 @@ class Worker:
         if session is not None:
             session.take_over(run)
         else:
-            session = Session(self, run)
+            session = Exact(self, run)
             # Whoever held it before may have left heartbeats: then all of it is read.
             if first is not None and run.epoch == 1:
                 session.adopt(first)

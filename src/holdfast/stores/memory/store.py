@@ -22,27 +22,23 @@ from holdfast.model.status import CLAIMABLE
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.store import Hear
+from holdfast.ports.transaction import Work
 from holdfast.stores.clock import SteadyClock
+from holdfast.stores.memory.business import Business
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
 
 
-class MemoryStore:
-    """Keeps runs for as long as the process lives."""
+class Written:
+    """The half of the store that is written to."""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._clock = clock or SteadyClock()
         self._latest = 0
         self._tables = Tables()
+        self._business: Business | None = None
         self._hearers: list[Hear] = []
-
-    async def open(self) -> None:
-        """Be ready; there is nothing to open."""
-
-    async def close(self) -> None:
-        """Forget the listeners. The runs stay, for a test that opens the store again."""
-        self._hearers.clear()
 
     def now(self) -> int:
         """Return the clock, which never goes back."""
@@ -57,6 +53,29 @@ class MemoryStore:
             outcomes = [apply(self._tables, write, now) for write in batch]
         self._tell(notices_of(batch, outcomes))
         return outcomes
+
+    async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
+        """Do a user's work and write its turn, both or neither."""
+        await asyncio.sleep(0)
+        self._business = self._business or Business()
+        turn, outcome = self._business.carry_out(self._tables, work, seconds, self.now())
+        self._tell(notices_of([turn], [outcome]))
+        return outcome
+
+    def _tell(self, heard: list[Notice]) -> None:
+        for hear in tuple(self._hearers):
+            hear(heard)
+
+
+class MemoryStore(Written):
+    """Keeps runs for as long as the process lives."""
+
+    async def open(self) -> None:
+        """Be ready; there is nothing to open."""
+
+    async def close(self) -> None:
+        """Forget the listeners. The runs stay, for a test that opens the store again."""
+        self._hearers.clear()
 
     async def claim(self, claim: Claim) -> Claimed:
         """Take the runs of the highest priority, and of those the ones that waited longest."""
@@ -213,10 +232,6 @@ class MemoryStore:
         return tuple(
             (owner, False) for owner in sorted(owners - {me}) if leases.get(owner, 0) <= now
         )
-
-    def _tell(self, heard: list[Notice]) -> None:
-        for hear in tuple(self._hearers):
-            hear(heard)
 
 
 def _numbered(inbox: Mapping[str, Message]) -> tuple[Message, ...]:

@@ -72,13 +72,18 @@ class Line:
         return rows  # type: ignore[no-any-return]
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, reads: bool = False) -> AsyncGenerator[Ask]:
-        """Give several statements one transaction; `reads` sees all of it as of one moment."""
+    async def transaction(
+        self, *, reads: bool = False, is_users: bool = False
+    ) -> AsyncGenerator[Ask]:
+        """Give several statements one transaction; `reads` sees all of it as of one moment.
+
+        How long one with statements of users may take is their affair.
+        """
         level: Level = "repeatable_read" if reads else "read_committed"
         async with self._held() as connection:
             self.statements += 2
             async with (
-                asyncio.timeout(PATIENCE_SECONDS),
+                asyncio.timeout(None if is_users else PATIENCE_SECONDS),
                 inside(connection, level, reads=reads),
             ):
                 yield Ask(self, connection)
@@ -139,6 +144,17 @@ class Ask:
         with asking():
             rows: Any = await self._connection.fetch(asked.text, *bound)
         return rows  # type: ignore[no-any-return]
+
+    async def freely(self, text: str, bound: Sequence[object]) -> list[Row]:
+        """Return the rows of a statement of the user's. Raises what the driver raises."""
+        self._line.statements += 1
+        rows: Any = await self._connection.fetch(text, *bound)
+        return rows  # type: ignore[no-any-return]
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the transaction is."""
+        return self._connection.is_in_transaction()
 
     async def many(self, asked: Statement, rows: Iterable[Mapping[str, object]]) -> None:
         """Carry out one statement for each of the rows, in few round trips."""

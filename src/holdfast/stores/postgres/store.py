@@ -22,6 +22,7 @@ from holdfast.ports.store import Hear
 from holdfast.stores.postgres import checks, claims, reader
 from holdfast.stores.postgres.alone import reaping
 from holdfast.stores.postgres.bells import Listener, Ringer
+from holdfast.stores.postgres.business import Business, Transacting
 from holdfast.stores.postgres.clock import DatabaseClock
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
@@ -35,7 +36,7 @@ from holdfast.stores.postgres.writer import Writer
 SQL = queries()
 
 
-class PostgresStore(Inspection):
+class PostgresStore(Inspection, Transacting):
     """Keeps runs in a PostgreSQL database, in the schema `holdfast`.
 
     `clock` is for tests: time is then what it says, instead of what the database's clock says.
@@ -69,6 +70,7 @@ class PostgresStore(Inspection):
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me)
         self._writer = Writer(self._writes, self.test_time, self._tell)
+        self._business = Business(target, self.test_time, self._tell)
         try:
             with reading():
                 # To connect takes longer than all that is asked then: two lines at a time. A
@@ -117,6 +119,7 @@ class PostgresStore(Inspection):
         await asyncio.gather(*self._dialling, return_exceptions=True)
         for line in self._lines:
             await line.close()
+        await self._business.close()
 
     @property
     def _lines(self) -> tuple[Line, ...]:
@@ -126,12 +129,13 @@ class PostgresStore(Inspection):
     def statements(self) -> int:
         """How many statements this process has sent, whatever for."""
         heard = 0 if self._listener is None else self._listener.statements
-        return sum(line.statements for line in self._lines) + self._heartbeat.statements + heard
+        heard += self._heartbeat.statements + self._business.statements
+        return sum(line.statements for line in self._lines) + heard
 
     @property
     def transactions(self) -> int:
         """How many transactions the writer has committed."""
-        return self._writer.commits
+        return self._writer.commits + self._business.commits
 
     def now(self) -> int:
         """Return the database's clock as it is known here; it never goes back."""

@@ -33,9 +33,12 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.ports.store import Hear
+from holdfast.ports.transaction import Work as Made
+from holdfast.ports.transaction import WorkFailed
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.notices import FOR_WORKERS, notices_of
 from holdfast.stores.sqlite import reader, said, waiting
+from holdfast.stores.sqlite.business import Business
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.inspection import Inspection
@@ -65,6 +68,7 @@ class SqliteStore(Inspection):
         self._bells: list[Doorbell] = []
         self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
         self._searches: sqlite3.Connection | None = None
+        self._business = Business()
 
     async def open(self) -> None:
         """Open the file, creating or migrating it. Raises `StoreVersion` or `StoreSettings`."""
@@ -116,6 +120,17 @@ class SqliteStore(Inspection):
 
         is_soft = len(batch) == 1 and type(batch[0]) is Renew
         return self._writer.submit(work, plain_turn(batch), is_soft=is_soft)
+
+    async def transact(self, work: Made, seconds: float | None = None) -> Outcome:
+        """Do a user's work and write its turn, in the writer's thread."""
+
+        def both(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+            return self._business.carry_out(connection, work, seconds, now)
+
+        found: Outcome | WorkFailed = await self._writer.submit_code(both)
+        if isinstance(found, WorkFailed):
+            raise found
+        return found
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first, on the reading side; write only if there is something to take."""

@@ -236,14 +236,15 @@ a quota or the largest allowed file is full."""
 
 def _uncommitted(error: sqlite3.Error) -> Exception:
     """Say what a failed commit means: without room nothing happened, else nobody knows."""
-    if _is_full(error):
+    if is_full(error):
         return _full(error)
     unknown = OutcomeUnknown(f"The commit failed: {error}. Read again.")
     unknown.__cause__ = error
     return unknown
 
 
-def _is_full(error: BaseException) -> bool:
+def is_full(error: BaseException) -> bool:
+    """Tell whether there is no room left."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "sqlite_errorcode", None) in NO_ROOM
@@ -260,7 +261,7 @@ def _full(error: BaseException) -> StoreFull:
 
 def _translated(error: Exception) -> Exception:
     """Turn the driver's errors into ours; everything else is a bug and stays what it is."""
-    if _is_full(error):
+    if is_full(error):
         return _full(error)
     if isinstance(error, sqlite3.Error | OSError):
         translated = StoreUnavailable(f"Nothing was written: {error}. Try again.")

@@ -50,6 +50,7 @@ class Writer:
         self._pace = 0.0
         self._alone = 0
         self._came = False
+        self._has_code = False
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -65,6 +66,11 @@ class Writer:
         """Have both get what each group changed: in the writer's thread, and in the loop that
         gave the work, right before the results are there."""
         self._after_commit, self._tell = after_commit, in_loop
+
+    def submit_code(self, work: Work) -> Job:
+        """As `submit`, of work that calls users' code: in the thread, whatever the pace."""
+        self._has_code = True
+        return self.submit(work)
 
     def submit(self, work: Work, turn: Advance | None = None, *, is_soft: bool = False) -> Job:
         """Run `work` in a transaction; the reply is its result, once that is durable.
@@ -119,7 +125,8 @@ class Writer:
         group, self._ready = self._ready, []
         _drain(self._foreign, group)
         self._alone = self._alone + 1 if len(group) == 1 else 0
-        if not self._transactions.stage(group, wait=False):
+        has_code, self._has_code = self._has_code, False
+        if has_code or not self._transactions.stage(group, wait=False):
             self._hand_over(self._transactions.write, group)
         elif self._pace > QUICK:
             self._hand_over(self._commit, group)

@@ -13,6 +13,7 @@ TOPICS = (
     "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
+    "transactions",
     "isolation",
     "notices", "durability", "sharing",
 )  # fmt: skip
