@@ -412,7 +412,10 @@ async def vault(name: str) -> str | None:
     return name
 
 
-assert_type(connect("a"), Coroutine[Any, Any, str])
+async def connected() -> None:
+    assert_type(await connect("a"), str)
+
+
 providers: list[hf.SecretProvider] = [
     hf.FileSecrets("/run/secrets"),
     hf.CallableSecrets(vault),
