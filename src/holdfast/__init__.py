@@ -97,14 +97,17 @@ if TYPE_CHECKING:
     from holdfast.model.diffing import Diff
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
+    from holdfast.model.observed import ObservedEvent
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.secrets import Secret
     from holdfast.model.settings import Settings
     from holdfast.model.waits import OpenQuestion
+    from holdfast.ports.observer import Observer
     from holdfast.ports.secrets import SecretProvider
     from holdfast.ports.transaction import Transaction
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
+    from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
     from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
 
@@ -148,12 +151,16 @@ __all__ = [
     "Labels",
     "Listing",
     "LogLine",
+    "LoggingObserver",
     "MapFailed",
     "MessageConflict",
     "MissingExtra",
+    "MultiObserver",
     "NonRetryable",
     "NotInBody",
     "NotInStep",
+    "ObservedEvent",
+    "Observer",
     "OpenQuestion",
     "OutcomeUnknown",
     "PayloadTooLarge",
@@ -187,6 +194,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreUnavailable",
+    "StreamingObserver",
     "SyncClient",
     "SyncEntityHandle",
     "SyncInLoop",
@@ -272,14 +280,17 @@ _MODULES = {
     "holdfast.model.diffing": "Diff",
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
+    "holdfast.model.observed": "ObservedEvent",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.secrets": "Secret",
     "holdfast.model.settings": "Settings",
     "holdfast.model.waits": "OpenQuestion",
+    "holdfast.ports.observer": "Observer",
     "holdfast.ports.secrets": "SecretProvider",
     "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
     "holdfast.ports.transaction": "Transaction",
+    "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
     "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.fronts.function.entity import Entity, EntityDecorator
     from holdfast.model.settings import Settings
+    from holdfast.ports.observer import Observer
     from holdfast.ports.secrets import SecretProvider
     from holdfast.sync import SyncClient
 
@@ -66,6 +67,7 @@ class App:
         self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
         self._entities: dict[type[Any], Entity[Any]] = {}
+        self.observers: tuple[Observer, ...] = ()
         self.versions = Versions()
 
     def __repr__(self) -> str:
@@ -290,6 +292,16 @@ class App:
                 hint=f"Register the class with @app.entity. There are: {known}.",
             )
         return found
+
+    def observe(self, *observers: Observer) -> None:
+        """Have them told of every event that workers of this app commit, each by itself.
+
+        Before the app is opened. A slow or failing observer holds up nobody but itself.
+        """
+        # Imported late: most apps have none.
+        from holdfast.sinks.observers import checked
+
+        self.observers += tuple(checked(each) for each in observers)
 
     def open(
         self, url: str, *, worker: bool = True, settings: Settings | None = None

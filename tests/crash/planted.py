@@ -266,6 +266,15 @@ class StartsFirst(Session):
         super()._commit(draft, turn, results)
 
 
+class ObservedFirst(Session):
+    """Tells observers of a turn while its commit is still on its way."""
+
+    def _commit(self, draft: Any, turn: Any, results: Any) -> None:
+        if self._worker.observing is not None:
+            self._worker.observing.committed(self.run, draft.events, draft.at)
+        super()._commit(draft, turn, results)
+
+
 class Collects(Worker):
     """Leaves evicted machines to the garbage collector."""
 
@@ -372,6 +381,7 @@ PLANTED: dict[str, Planted] = {
     "park without the inbox check": lambda: plain(Plant(below=ParksBlindly)),
     "signal doubled": lambda: plain(Plant(below=DoublesSignals)),
     "answer told before the commit": lambda: plain(Plant(above=TellsFirst)),
+    "observers told before the commit": lambda: session(ObservedFirst),
     "steps started before the commit": lambda: session(StartsFirst),
     "feed after the commit": lambda: session(FeedsLate),
     "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),

@@ -17,6 +17,7 @@ CATCHERS = {
     "park without the inbox check": "signals",
     "signal doubled": "with-start",
     "answer told before the commit": "chain",
+    "observers told before the commit": "observers",
     "steps started before the commit": "chain",
     "feed after the commit": "race",
     "eviction by garbage collection": "eviction",

@@ -380,6 +380,19 @@ async def main(order: Order) -> None:
         assert_type(await night.result(), None)
 
 
+class Watcher:
+    async def on_event(self, event: hf.ObservedEvent) -> None:
+        assert_type(event.seq, int)
+        assert_type(event.event, hf.Event)
+
+
+async def observes(order: Order) -> None:
+    streaming = hf.StreamingObserver(buffer_size=5)
+    app.observe(Watcher(), hf.LoggingObserver(), hf.MultiObserver(Watcher(), streaming))
+    async for event in streaming.events("order-42", after=3):
+        assert_type(event, hf.ObservedEvent)
+
+
 async def pays(run: Driven) -> None:
     await run.sleep(60)
     await run.signal(approved, Approval(by="ada"))

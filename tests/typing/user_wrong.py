@@ -242,6 +242,14 @@ async def talking(order: Order, client: hf.Client) -> None:
     print(number, text)
 
 
+class Blocks:
+    def on_event(self, event: hf.ObservedEvent) -> None: ...
+
+
+app.observe(Blocks())  # wrong: an observer that would block
+app.observe(print)  # wrong: no observer
+
+
 async def pays(run: Driven) -> None:
     await run.signal(approved, 5)  # wrong: the value of a signal in a story
 

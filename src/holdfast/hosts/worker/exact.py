@@ -154,6 +154,8 @@ class Exact(Session):
         self.seq += 1
         self._passed(work.event.at, outcome, is_progress=True)
         self._forget_attempts(work.event.key)
+        if self._worker.observing is not None:
+            self._worker.observing.committed(self.run, [work.event], work.event.at)
         try:
             self.machine.feed(work.event, work.value)
         except HoldfastError as error:

@@ -19,6 +19,7 @@ from holdfast.machine.lines import take_lines
 from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.events import Event
 from holdfast.model.run import Message
+from holdfast.model.status import CLOSED
 
 
 class Feeding(Conversing):
@@ -116,6 +117,17 @@ class Feeding(Conversing):
         if self.needs is None:
             self.needs = Needing(self)
         return self.needs
+
+    def _settle_waits(self, draft: Draft) -> None:
+        """Have the turn say what is waited for from outside; one that is set aside changes none."""
+        if draft.status != "blocked":
+            self.outside().settle(draft)
+
+    async def _end_waits(self, draft: Draft) -> None:
+        """Have nobody outside asked any more by a run that ends where it cannot go on."""
+        if draft.status in CLOSED:
+            self.outside().learn(await self._worker.waits_of(self.run))
+            self.outside().settle(draft)
 
     def feed_result(self, draft: Draft, result: Result) -> None:
         """Show the body how a step ended, if it still asks for it."""

@@ -30,7 +30,6 @@ from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import PROGRESS, Event, since_start
 from holdfast.model.run import SINCE_START, Loaded, Message
-from holdfast.model.status import CLOSED
 from holdfast.model.writes import Outcome
 from holdfast.ports.reply import Answered, tell
 
@@ -238,6 +237,8 @@ class Session(Feeding):
 
     def _go_on(self, draft: Draft, turn: Turn, outcome: Outcome) -> None:
         """Do what had to wait for the commit."""
+        if self._worker.observing is not None:
+            self._worker.observing.committed(self.run, draft.events, draft.at)
         self._superseded = ((), 0)
         if self.notebook is not None or draft.waits is not None:
             self._kept(draft)
@@ -376,12 +377,6 @@ class Session(Feeding):
         await self._end_waits(draft)
         self._commit(draft, Turn(), [])
 
-    async def _end_waits(self, draft: Draft) -> None:
-        """Have nobody outside asked any more by a run that ends where it cannot go on."""
-        if draft.status in CLOSED:
-            self.outside().learn(await self._worker.waits_of(self.run))
-            self.outside().settle(draft)
-
     async def give_up(self, error: HoldfastError) -> None:
         """Block the run after its session has failed, if that is still possible."""
         draft = Draft(self.run, self.seq, self._stamp(), self.family)
@@ -389,20 +384,20 @@ class Session(Feeding):
         await self._end_waits(draft)
         command = draft.command(self._worker.id, self.inbox_seq)
         try:
-            await self._worker.store.write([dispatch.decide(command)])
+            (outcome,) = await self._worker.store.write([dispatch.decide(command)])
         except StoreError as failure:  # it is found again among those held without a session
             log.warning("run %s could not be blocked: %s", self.run.id, failure)
-
-    def _settle_waits(self, draft: Draft) -> None:
-        """Have the turn say what is waited for from outside; one that is set aside changes none."""
-        if draft.status != "blocked":
-            self.outside().settle(draft)
+        else:
+            if outcome.applied and self._worker.observing is not None:
+                self._worker.observing.committed(self.run, draft.events, draft.at)
 
     def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
         shape = self._worker.workflow_of(self.run).shape
         overdue.set_aside(draft, self.run, error, mail, self.machine.notes, shape)
 
     def _replay(self, events: tuple[Event, ...]) -> None:
+        if self._worker.observing is not None:
+            self._worker.observing.read(self.run, events)
         # Under the first epoch nobody held the run before: its start is seen for the first time.
         is_new, self._is_new = self._is_new or self.run.seq == self.run.epoch == 1, False
         generation, again = self.run.generation, self._begin_again

@@ -25,15 +25,17 @@ from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.mending import EVERY, Mender
 from holdfast.hosts.worker.notebook import Scribe
+from holdfast.hosts.worker.observing import Observing
 from holdfast.hosts.worker.retention import Retention
 from holdfast.hosts.worker.session import Session
+from holdfast.hosts.worker.shapes import SOON, Shapes
 from holdfast.hosts.worker.steps import Steps
 from holdfast.hosts.worker.telling import Leftovers
 from holdfast.hosts.worker.watch import Watch
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
 from holdfast.machine.looking import Look, Seen
-from holdfast.model.commands import DefineWorkflow, ReapLeases, RenewLease, RetireWorker
+from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.run import SINCE_START, Loaded, Run
 from holdfast.model.settings import Settings
@@ -52,10 +54,6 @@ NO_EVENTS = 1 << 62
 """A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
-
-
-SOON = 0.1
-"""Seconds that chores wait, so that the first runs have the interpreter for themselves."""
 
 LINT_AFTER = 1.0
 """Seconds after its start when a worker looks through the source of its workflows."""
@@ -81,12 +79,13 @@ class Worker:
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
         self.scribe = Scribe(store, self.settings.flush)
         self.sessions: dict[str, Session] = {}
-        self.refusals = 0
+        self.refusals = self.takeovers = 0
+        self.observing = Observing(self, app.observers) if app.observers else None
         self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
         self._retention = Retention(store, app.namespace, self.settings)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
-        self._defined: set[Workflow[..., Any]] = set()
+        self._shapes = Shapes(store, app.namespace)
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
@@ -120,6 +119,8 @@ class Worker:
         if self._watch is not None:
             # Not at once: the first runs need the interpreter more.
             self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
+        if self.observing is not None:
+            self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
         self._beside(self._mend())
         return self
@@ -170,6 +171,8 @@ class Worker:
             self._evict()
         await self.steps.stop()
         await self.scribe.stop()
+        if self.observing is not None:
+            await self.observing.stop()
         await self._lease.stop()
         if self._watch is not None:
             self._watch.stop()
@@ -262,7 +265,7 @@ class Worker:
         self._is_crowded = len(claimed.runs) >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
-        self._define_later({self.workflow_of(run) for run in claimed.runs})
+        self._shapes.keep_later({self.workflow_of(run) for run in claimed.runs}, self._beside)
         taken = len(claimed.runs)
         if claimed.held is None:
             await self._until_poked(HEAD_START)
@@ -289,23 +292,6 @@ class Worker:
         self._take_all(again)
         await self._convict(again)
         return len(again.runs)
-
-    def _define_later(self, workflows: set[Workflow[..., Any]]) -> None:
-        """Have the shapes kept of workflows that this process claims for the first time."""
-        if not workflows <= self._defined:
-            new = workflows - self._defined
-            self._defined |= new
-            self._beside(self._define(new))
-
-    async def _define(self, workflows: set[Workflow[..., Any]]) -> None:
-        await asyncio.sleep(SOON)  # the runs begin first: a shape is read from the source
-        listed = sorted((each.name, each.version, each.shape) for each in workflows)
-        commands = [DefineWorkflow(self.app.namespace, *each) for each in listed]
-        try:
-            await self.store.write([dispatch.decide(command) for command in commands])
-        except StoreError as error:
-            log.warning("the shapes of workflows could not be kept: %s", error)
-            self._defined -= workflows
 
     async def _convict(self, claimed: Claimed) -> None:
         """Set apart what has killed too many workers in a row."""
@@ -334,6 +320,7 @@ class Worker:
     def _take_all(self, claimed: Claimed) -> None:
         for worker, count in claimed.reaped:
             log.warning("worker %s is gone; %d of its runs can go on", worker, count)
+            self.takeovers += count
         for run in claimed.runs:
             self._take(run, claimed.first_events.get(run.id))
         if claimed.runs:
@@ -410,6 +397,8 @@ class Worker:
         finally:
             if self.sessions.get(session.run.id) is session:
                 del self.sessions[session.run.id]
+        if self.observing is not None:
+            self.observing.let_go(session.run, is_lost=session.state == "lost")
         if session.state == "parked":
             self._keep(session)
         if self._is_starved or session.run.strikes >= SUSPECT:
@@ -485,6 +474,8 @@ class Worker:
             session = self.sessions.get(notice.run)
             if session is None or what == "ready":
                 self._poked.set()
+                if self.observing is not None:
+                    self.observing.heard(notice)
             elif what == "mail":
                 session.mail_came()
             else:

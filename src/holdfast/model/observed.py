@@ -1,0 +1,105 @@
+"""An event as an observer is told of it: the fact, and the run that it is a fact of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, cast
+
+from holdfast.model.events import CLASS_OF, Event, EventKind, Failure
+from holdfast.model.failures import EMPTY, decode_failure
+from holdfast.model.run import Run
+
+FAILURES: frozenset[EventKind] = frozenset(
+    {"step.failed", "run.failed", "run.blocked", "run.timed_out", "run.compensation_failed"}
+)
+"""The kinds whose payload is a failure, if they have one."""
+
+
+class ObservedEvent(NamedTuple):
+    """One committed event of a run.
+
+    `started_at` is when the run was created, in microseconds by the store's clock, as all times
+    are. `latency` is how long the turn and its commit took, if this process has just made it.
+    """
+
+    namespace: str
+    run: str
+    workflow: str
+    version: str
+    queue: str
+    started_at: int
+    event: Event
+    latency: int | None = None
+
+    @property
+    def kind(self) -> EventKind:
+        """What happened, as in `step.completed`."""
+        return self.event.kind
+
+    @property
+    def seq(self) -> int:
+        """Its place in the run's history."""
+        return self.event.seq
+
+    @property
+    def at(self) -> int:
+        """When it happened."""
+        return self.event.at
+
+    @property
+    def key(self) -> str:
+        """The key of the step, timer or message; empty for events of the run itself."""
+        return self.event.key
+
+    @property
+    def step(self) -> str:
+        """The name of the step, for events of steps; else empty."""
+        if not self.event.kind.startswith("step."):
+            return ""
+        return self.event.key.rpartition("/")[2].rpartition("#")[0]
+
+    @property
+    def closes(self) -> bool:
+        """Tell whether the run ends with it."""
+        return CLASS_OF[self.event.kind] == "close"
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of a step it tells of, if it says so; else 0."""
+        if self.event.kind == "step.failed":
+            return self.failure.attempts
+        if self.event.kind in ("step.started", "step.retrying"):
+            return int(self._said().get("attempt", 0))
+        return 0
+
+    @property
+    def retry_at(self) -> int | None:
+        """When the next attempt may begin, for `step.retrying`."""
+        return self._said().get("retry_at") if self.event.kind == "step.retrying" else None
+
+    @property
+    def due(self) -> int | None:
+        """When a timer was to fire, for `timer.fired`."""
+        return int(self.event.payload or 0) if self.event.kind == "timer.fired" else None
+
+    @property
+    def failure(self) -> Failure:
+        """Why it failed, for what failed; else one without a type."""
+        if self.event.kind in FAILURES:
+            return decode_failure(self.event.payload)
+        if self.event.kind != "step.retrying":
+            return EMPTY
+        told = self._said()
+        return EMPTY._replace(
+            type=told.get("type", ""), message=told.get("message", ""), attempts=told["attempt"]
+        )
+
+    def _said(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", json.loads(self.event.payload or b"{}"))
+
+
+def observed(run: Run, event: Event, latency: int | None = None) -> ObservedEvent:
+    """Return an event of this run as observers are told of it."""
+    return ObservedEvent(
+        run.ns, run.id, run.workflow, run.version, run.queue, run.created_at, event, latency
+    )

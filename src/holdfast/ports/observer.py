@@ -1,0 +1,46 @@
+"""The Observer port: who is told of what was committed, and what they may ask meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.model.labels import Labels
+from holdfast.model.observed import ObservedEvent
+
+
+class Observer(Protocol):
+    """Is told of every event that a worker of this process commits.
+
+    After the commit, each event once, the events of one run in their order. Never of what is
+    replayed, and never of what was not stored. A slow or failing observer holds up nobody but
+    itself.
+    """
+
+    async def on_event(self, event: ObservedEvent) -> None:
+        """Take one event. What it raises is counted and logged, and changes nothing."""
+        ...
+
+
+class Source(Protocol):
+    """What an observer may ask the worker that tells it. Every method may raise `StoreError`."""
+
+    async def history(self, run: str, after: int) -> Sequence[ObservedEvent] | None:
+        """Return the run's living events with a seq above `after`; None if there is no run."""
+        ...
+
+    async def labels(self, run: str) -> Labels:
+        """Return the tags and attributes of a run."""
+        ...
+
+    def facts(self) -> Mapping[str, int]:
+        """Return what the worker counts: its runs, its steps, what it took over, was refused."""
+        ...
+
+
+class Follower(Observer, Protocol):
+    """An observer that also asks."""
+
+    def follow(self, source: Source) -> Callable[[], None]:
+        """Know whom to ask; return the way to forget it, called when the worker stops."""
+        ...

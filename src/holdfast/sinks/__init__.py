@@ -1,0 +1,1 @@
+"""Observers: what is done with committed events beside the runs themselves."""

@@ -1,0 +1,232 @@
+"""The general observers: into a log, to several, to whoever iterates."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
+
+from holdfast.errors import BadDefinition, RunNotFound, StoreError
+from holdfast.model.observed import ObservedEvent
+from holdfast.ports.observer import Follower, Observer, Source
+
+POLL = 1.0
+"""Seconds between two looks at a run that is followed, if nothing was heard of it."""
+
+LEVELS = {
+    "step.retrying": logging.WARNING, "step.failed": logging.WARNING,
+    "run.failed": logging.WARNING, "run.blocked": logging.WARNING,
+    "run.quarantined": logging.WARNING, "run.timed_out": logging.WARNING,
+    "run.compensation_failed": logging.ERROR,
+}  # fmt: skip
+
+
+class LoggingObserver:
+    """Leaves one line a event in a logger of the standard library.
+
+    The record's `extra` holds the fields by name: `event`, `run`, `workflow`, `queue`, `seq`,
+    `key`, and what there is of `took`, `attempt` and `error`. No payload is ever logged, and of an
+    error only its type, because its message may quote one; with `messages` that is added.
+    """
+
+    def __init__(
+        self, logger: logging.Logger | str = "holdfast.events", *, messages: bool = False
+    ) -> None:
+        self.logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+        self.messages = messages
+
+    async def on_event(self, event: ObservedEvent) -> None:
+        """Leave its line."""
+        level = LEVELS.get(event.kind, logging.INFO)
+        if not self.logger.isEnabledFor(level):
+            return
+        fields: dict[str, object] = {
+            "event": event.kind, "run": event.run, "workflow": event.workflow,
+            "queue": event.queue, "seq": event.seq, "key": event.key,
+        }  # fmt: skip
+        if event.event.took is not None:
+            fields["took"] = event.event.took
+        if event.attempt:
+            fields["attempt"] = event.attempt
+        if (failure := event.failure).type:
+            told = f"{failure.type}: {failure.message}" if self.messages else failure.type
+            fields["error"] = told
+        text = " ".join(f"{name}={value}" for name, value in fields.items() if value != "")
+        self.logger.log(level, "%s", text, extra=fields)
+
+
+class MultiObserver:
+    """Tells several, one after the other; one that fails does not keep the others from it."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self.observers = tuple(checked(each) for each in observers)
+
+    async def on_event(self, event: ObservedEvent) -> None:
+        """Tell all of them. Raises what they raised, together."""
+        failed: list[Exception] = []
+        for observer in self.observers:
+            try:
+                await observer.on_event(event)
+            except Exception as error:
+                failed.append(error)
+        if len(failed) == 1:
+            raise failed[0]
+        if failed:
+            raise ExceptionGroup(f"{len(failed)} observers failed", failed)
+
+    def follow(self, source: Source) -> Callable[[], None]:
+        """Let those ask that can."""
+        followers = [each for each in self.observers if hasattr(each, "follow")]
+        ways = [cast("Follower", each).follow(source) for each in followers]
+
+        def unfollow() -> None:
+            for way in ways:
+                way()
+
+        return unfollow
+
+
+class StreamingObserver:
+    """Gives events to whoever iterates over `events()`.
+
+    Nothing is dropped. A stream that is not read holds `buffer_size` events; then this observer
+    waits, and what it missed is read from the history when it goes on.
+    """
+
+    def __init__(self, buffer_size: int = 100) -> None:
+        if type(buffer_size) is not int or buffer_size < 1:
+            raise BadDefinition(
+                what=f"buffer_size is {buffer_size!r:.40}",
+                hint="Give the number of events to hold for each reader: 1 or more.",
+            )
+        self.buffer_size = buffer_size
+        self._streams: list[_Stream] = []
+        self._changes: dict[str, list[asyncio.Event]] = {}
+        self._sources: list[Source] = []
+        self._followed = asyncio.Event()
+
+    async def on_event(self, event: ObservedEvent) -> None:
+        """Pass it on, when there is room for it."""
+        for change in self._changes.get(event.run, ()):
+            change.set()
+        for stream in tuple(self._streams):
+            await stream.put(event, self.buffer_size)
+
+    def follow(self, source: Source) -> Callable[[], None]:
+        """Read histories from this worker's store, until it stops."""
+        self._sources.append(source)
+        self._followed.set()
+
+        def unfollow() -> None:
+            self._sources.remove(source)
+            if not self._sources:
+                self._followed.clear()
+                for stream in tuple(self._streams):
+                    stream.end()
+
+        return unfollow
+
+    def events(self, run: str | None = None, *, after: int = 0) -> AsyncIterator[ObservedEvent]:
+        """Yield what this process commits from now on, of all runs, until its worker stops.
+
+        With `run`, yield that run's events with a seq above `after`, from its history and then as
+        they come, whoever commits them, until it is closed: a reader that was cut off goes on
+        after the last `seq` it has. Raises `RunNotFound`.
+        """
+        if run is not None:
+            return self._events_of(run, after)
+        stream = _Stream()
+        self._streams.append(stream)
+        return self._all(stream)
+
+    async def _all(self, stream: _Stream) -> AsyncIterator[ObservedEvent]:
+        try:
+            while (event := await stream.get()) is not None:
+                yield event
+        finally:
+            self._streams.remove(stream)
+            stream.end()
+
+    async def _events_of(self, run: str, after: int) -> AsyncIterator[ObservedEvent]:
+        change = asyncio.Event()
+        self._changes.setdefault(run, []).append(change)
+        try:
+            while True:
+                change.clear()
+                for event in await self._history(run, after):
+                    after = event.seq
+                    yield event
+                    if event.closes:
+                        return
+                try:
+                    async with asyncio.timeout(POLL):
+                        await change.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            self._changes[run].remove(change)
+            if not self._changes[run]:
+                del self._changes[run]
+
+    async def _history(self, run: str, after: int) -> Sequence[ObservedEvent]:
+        await self._followed.wait()
+        try:
+            found = await self._sources[0].history(run, after)
+        except StoreError:
+            return ()  # the next look is a second away
+        if found is None:
+            raise RunNotFound(run=run)
+        return found
+
+
+class _Stream:
+    """The events that one reader has not read yet."""
+
+    def __init__(self) -> None:
+        self._events: deque[ObservedEvent] = deque()
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    async def put(self, event: ObservedEvent, room: int) -> None:
+        """Add an event when there is room; one whose reader has left takes none."""
+        while len(self._events) >= room and not self._is_over:
+            self._changed.clear()
+            await self._changed.wait()
+        if not self._is_over:
+            self._events.append(event)
+            self._changed.set()
+
+    async def get(self) -> ObservedEvent | None:
+        """Return the next event, when it has come; None when there will be no more."""
+        while not self._events and not self._is_over:
+            self._changed.clear()
+            await self._changed.wait()
+        if not self._events:
+            return None
+        event = self._events.popleft()
+        self._changed.set()
+        return event
+
+    def end(self) -> None:
+        """Take no more."""
+        self._is_over = True
+        self._changed.set()
+
+
+def checked(observer: Observer) -> Observer:
+    """Return the observer if it is one. Raises `BadDefinition`."""
+    on_event = getattr(observer, "on_event", None)
+    if isinstance(observer, type) or not callable(on_event):
+        raise BadDefinition(
+            what=f"{observer!r:.60} is no observer",
+            hint="Give an object with `async def on_event(self, event: hf.ObservedEvent)`.",
+        )
+    if not inspect.iscoroutinefunction(on_event):
+        raise BadDefinition(
+            what=f"on_event of {type(observer).__name__} is no async function",
+            hint="Write `async def on_event`; call what blocks by `await asyncio.to_thread(...)`.",
+        )
+    return observer
