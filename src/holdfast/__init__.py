@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from holdfast.ports.transaction import Transaction
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
+    from holdfast.sinks.prometheus import PrometheusObserver
     from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
 
@@ -165,6 +166,7 @@ __all__ = [
     "OutcomeUnknown",
     "PayloadTooLarge",
     "Progress",
+    "PrometheusObserver",
     "Query",
     "QueryFailed",
     "QuestionList",
@@ -291,6 +293,7 @@ _MODULES = {
     "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
     "holdfast.ports.transaction": "Transaction",
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
+    "holdfast.sinks.prometheus": "PrometheusObserver",
     "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
 }

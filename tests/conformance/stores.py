@@ -26,19 +26,19 @@ SQLITE = "from holdfast.stores.sqlite import SqliteStore\nstore = SqliteStore({p
 POSTGRES = "from holdfast.stores.postgres import PostgresStore\nstore = PostgresStore({place!r})"
 
 STORES = {
-    "memory": Kind(lambda _, clock: MemoryStore(clock)),
+    "memory": Kind(lambda _, clock: MemoryStore(clock), ("counts",)),
     "sqlite": Kind(
         lambda place, clock: SqliteStore(Path(place), clock=clock),
-        ("durable", "shared", "rings", "knows_dead", "keeps_time"),
+        ("durable", "shared", "rings", "knows_dead", "keeps_time", "counts"),
         SQLITE,
     ),
     "sqlite-inline": Kind(
         lambda place, clock: SqliteStore(Path(place), clock=clock, threaded=False),
-        ("durable", "shared", "keeps_time"),
+        ("durable", "shared", "keeps_time", "counts"),
     ),
     "postgres": Kind(
         lambda place, clock: PostgresStore(place, clock=clock),
-        ("durable", "shared", "rings"),
+        ("durable", "shared", "rings", "counts"),
         POSTGRES,
         needs_server=True,
     ),

@@ -93,6 +93,23 @@ async def test_every_event_is_told_once_and_in_order(
     assert (first.started_at, first.closes) == (first.at, False)
 
 
+async def test_a_transaction_is_told_as_other_steps_are(
+    place: Place, app: hf.App, seen: Seen
+) -> None:
+    @app.transaction
+    def note(tx: hf.Transaction, n: int) -> int:
+        return n
+
+    @app.workflow
+    async def flow() -> int:
+        return await note(1) + await note(2)
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == 3
+        await told_all(seen, run)
+
+
 async def test_what_is_told_is_stored(place: Place, app: hf.App, shop: Shop) -> None:
     stored: list[bool] = []
 

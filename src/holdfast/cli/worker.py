@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.metrics import address, metrics_of
 from holdfast.cli.options import APP, AppName, with_url
 from holdfast.cli.terminal import STDERR, clean
 from holdfast.cli.words import count
@@ -42,9 +43,17 @@ LISTED = 8
               help="Seconds running steps get to end when the worker stops.")  # fmt: skip
 @click.option("--queue", "queues", multiple=True, metavar="NAME",
               help="A queue to serve; may be given often. Without it: all.")  # fmt: skip
+@click.option("--metrics", callback=address, metavar="[HOST:]PORT",
+              help="Serve metrics for Prometheus here; the host is 127.0.0.1.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def command(
-    app: str, url: str, lease: float, queues: tuple[str, ...], verbose: bool, **limits: Any
+    app: str,
+    url: str,
+    lease: float,
+    queues: tuple[str, ...],
+    metrics: tuple[str, int] | None,
+    verbose: bool,
+    **limits: Any,
 ) -> None:
     """Run an app's workflows until told to stop. APP is module:app or path/file.py.
 
@@ -58,7 +67,9 @@ def command(
 
     _log(verbose)
     settings = Settings(lease=lease, renew=lease / 3, queues=queues or None, **limits)
-    asyncio.run(_work(load_app(app), url, settings))
+    loaded = load_app(app)
+    with metrics_of(loaded, metrics):
+        asyncio.run(_work(loaded, url, settings))
 
 
 async def _work(app: App, url: str, settings: Settings) -> None:

@@ -19,7 +19,8 @@ class ObservedEvent(NamedTuple):
     """One committed event of a run.
 
     `started_at` is when the run was created, in microseconds by the store's clock, as all times
-    are. `latency` is how long the turn and its commit took, if this process has just made it.
+    are. `latency` is how long a turn and its commit took, on the first event of what this process
+    has just committed.
     """
 
     namespace: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.run import Loaded, Run
@@ -42,6 +43,10 @@ class InspectedStore(Store, Protocol):
 
     async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
         """Return the known definitions of a workflow, the one seen last at the end."""
+        ...
+
+    async def backlog(self, ns: str) -> list[Backlog]:
+        """Return what waits for workers, by workflow and queue; closed runs cost nothing."""
         ...
 
     def reading(self) -> AbstractAsyncContextManager[Readable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.model.backlog import Backlog
 from holdfast.model.labels import Labels
 from holdfast.model.observed import ObservedEvent
 
@@ -31,6 +32,14 @@ class Source(Protocol):
 
     async def labels(self, run: str) -> Labels:
         """Return the tags and attributes of a run."""
+        ...
+
+    async def backlog(self) -> Sequence[Backlog]:
+        """Return what waits for workers, by workflow and queue."""
+        ...
+
+    def now(self) -> int:
+        """Return the store's clock in microseconds."""
         ...
 
     def facts(self) -> Mapping[str, int]:

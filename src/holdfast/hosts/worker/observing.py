@@ -19,11 +19,13 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.errors import StoreError
+from holdfast.model.backlog import Backlog
 from holdfast.model.events import Event, EventKind
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.observed import ObservedEvent, observed
 from holdfast.model.run import Run
 from holdfast.model.writes import Notice
+from holdfast.ports.inspection import InspectedStore
 from holdfast.ports.observer import Follower, Observer
 from holdfast.ports.store import Store
 
@@ -99,8 +101,9 @@ class Observing:
             for feed in self._feeds:
                 feed.lag(run, cursor.seq + 1, last)
         else:
-            latency = max(self._store.now() - at, 0)
-            self._tell([observed(run, event, latency) for event in events])
+            told = [observed(run, event) for event in events]
+            told[0] = told[0]._replace(latency=max(self._store.now() - at, 0))
+            self._tell(told)
         cursor.seq = last
 
     def read(self, run: Run, events: Sequence[Event]) -> None:
@@ -195,6 +198,14 @@ class _Source:
     async def labels(self, run: str) -> Labels:
         """Return the tags and attributes of a run."""
         return (await self._store.labels(self._ns, [run])).get(run, NO_LABELS)
+
+    async def backlog(self) -> list[Backlog]:
+        """Return what waits for workers, by workflow and queue."""
+        return await cast("InspectedStore", self._store).backlog(self._ns)
+
+    def now(self) -> int:
+        """Return the store's clock in microseconds."""
+        return self._store.now()
 
     def facts(self) -> Mapping[str, int]:
         """Return what the worker counts: its runs, its steps, what it took over, was refused."""

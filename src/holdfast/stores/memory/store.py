@@ -25,6 +25,7 @@ from holdfast.ports.store import Hear
 from holdfast.ports.transaction import Work
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.business import Business
+from holdfast.stores.memory.inspection import Inspection
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
@@ -67,7 +68,7 @@ class Written:
             hear(heard)
 
 
-class MemoryStore(Written):
+class MemoryStore(Written, Inspection):
     """Keeps runs for as long as the process lives."""
 
     async def open(self) -> None:

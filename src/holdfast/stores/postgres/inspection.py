@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.errors import StoreUnavailable
+from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.waits import Wait, WaitFilter
@@ -66,6 +67,12 @@ class Inspection(ABC):
         with reading():
             rows = await self._searches.fetch(SQL.definitions_of_workflow, ns=ns, workflow=workflow)
         return tuple(map(Definition._make, rows))
+
+    async def backlog(self, ns: str) -> list[Backlog]:
+        """Return what waits for workers, by workflow and queue."""
+        with reading():
+            rows = await self._searches.fetch(SQL.backlog, ns=ns, now=self.test_time())
+        return [Backlog._make(row) for row in rows]
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[Readonly]:

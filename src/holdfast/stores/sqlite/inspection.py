@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreUnavailable
+from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.workers import WorkerRow
@@ -59,6 +60,12 @@ class Inspection(ABC):
     async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
         """Return the known definitions of a workflow, the one seen last at the end."""
         return await self._look(lambda reads: definitions(reads, ns, workflow))
+
+    async def backlog(self, ns: str) -> list[Backlog]:
+        """Return what waits for workers, by workflow and queue."""
+        asked = {"ns": ns, "now": self.now()}
+        rows = await self._search(lambda reads: reads.execute(SQL.backlog, asked).fetchall())
+        return [Backlog._make(row) for row in rows]
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[Readonly]:

@@ -21,12 +21,13 @@ __all__ = [
     "refused",
 ]  # fmt: skip
 
-Capability = Literal["durable", "shared", "rings", "knows_dead", "keeps_time"]
+Capability = Literal["durable", "shared", "rings", "knows_dead", "keeps_time", "counts"]
 """What a store may lack.
 
 `durable`: what was written is there when the store is opened again. `shared`: several stores may
 be open on the same data. `rings`: a listener hears of other stores' changes without polling.
 `knows_dead`: a worker whose process ended is reported at once, before its lease is over.
+`counts`: it can tell how many runs wait for workers (`backlog`).
 `keeps_time`: its clock is that of each process's machine, so it remembers the latest time of all.
 """
 

@@ -10,7 +10,7 @@ from holdfast.testing.conformance.harness import Capability, Harness, Make, need
 from holdfast.testing.invariants import check
 
 TOPICS = (
-    "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues",
+    "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues", "backlog",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
     "transactions",

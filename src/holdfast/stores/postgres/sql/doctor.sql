@@ -50,3 +50,15 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_stat_user_tables s ON s.relid = c.oid
 WHERE n.nspname = 'holdfast' AND c.relkind = 'r'
 ORDER BY c.relname
+
+-- name: backlog
+-- By the index of what can be claimed: closed runs are not in it, however many there are.
+SELECT
+    r.workflow, r.queue, count(*) FILTER (WHERE r.wake_at <= c.now),
+    count(*) FILTER (WHERE r.wake_at > c.now),
+    coalesce(min(r.wake_at) FILTER (WHERE r.wake_at <= c.now), 0)
+FROM holdfast.runs r
+CROSS JOIN (SELECT holdfast.clock(:now::int8) AS now OFFSET 0) c
+WHERE r.ns = :ns::text AND r.wake_at IS NOT NULL AND r.status IN ('pending', 'waiting')
+GROUP BY r.workflow, r.queue
+ORDER BY r.workflow, r.queue

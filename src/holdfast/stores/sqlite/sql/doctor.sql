@@ -36,3 +36,13 @@ ORDER BY ns, workflow, version, shape
 
 -- name: dump_workers
 SELECT id, lease_until FROM workers ORDER BY id
+
+-- name: backlog
+-- By the index of what can be claimed: closed runs are not in it, however many there are.
+SELECT
+    workflow, queue, count(*) FILTER (WHERE wake_at <= :now),
+    count(*) FILTER (WHERE wake_at > :now), coalesce(min(wake_at) FILTER (WHERE wake_at <= :now), 0)
+FROM runs INDEXED BY runs_claim
+WHERE ns = :ns AND wake_at IS NOT NULL AND status IN ('pending', 'waiting')
+GROUP BY workflow, queue
+ORDER BY workflow, queue
