@@ -33,3 +33,5 @@ class Evidence(NamedTuple):
     """What hosts did that they must not."""
     calls: tuple[str, ...] = ()
     """What calls of the driver raised that they must not."""
+    booked: tuple[tuple[str, str], ...] = ()
+    """The rows that transactions wrote to their own table: for which step, by which execution."""

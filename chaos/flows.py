@@ -68,6 +68,21 @@ async def undo(n: int) -> Done:
     return Done(n - 1, mark)
 
 
+BOOKED = "book#"
+"""How the keys of transactions begin."""
+
+
+@app.transaction(retry=hf.Retry(initial=0.05))
+def book(tx: hf.Transaction, n: int) -> Done:
+    mark = note()
+    tx.execute(
+        "INSERT INTO chaos_bookings (place, mark) VALUES (:place, :mark)",
+        place=hf.idempotency_key(), mark=mark,
+    )  # fmt: skip
+    threading.Event().wait(0.002 + n % 5 * 0.002)  # for a fault to come in between
+    return Done(n + 1, mark)
+
+
 def ending(*done: Done) -> Ending:
     return Ending(sum(each.value for each in done), [each.mark for each in done])
 
@@ -122,7 +137,15 @@ async def raced(n: int) -> Ending:
     return ending(*[await work(n) for _ in range(5)])
 
 
-SHAPES = (chain, fan, timers, mail, retries, stopped, raced)
+@app.workflow
+async def ledger(n: int) -> Ending:
+    """Write to a table of its own, exactly once for each step."""
+    first = await book(n)
+    parts = await asyncio.gather(book(n), work(n), book(n))
+    return ending(first, *parts, await book(n))
+
+
+SHAPES = (chain, fan, timers, mail, retries, stopped, raced, ledger)
 
 
 def signalled(n: int) -> list[int]:
@@ -139,4 +162,4 @@ def wanted(workflow: str, n: int) -> int:
         return sum(parts) + sum(parts) + 1
     if workflow == "mail":
         return sum(value + 1 for value in signalled(n))
-    return {"timers": 3, "retries": 3, "raced": 5}[workflow] * (n + 1)
+    return {"timers": 3, "retries": 3, "raced": 5, "ledger": 5}[workflow] * (n + 1)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import asyncpg
 
 from chaos.proxy import Gate
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 
 STORES = ("sqlite", "postgres")
 FILE = "chaos.db"
+TABLE = "CREATE TABLE chaos_bookings (place TEXT, mark TEXT)"
+ROWS = "SELECT place, mark FROM chaos_bookings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +39,31 @@ class Place:
     is_ours: bool = False
     """The server may be crashed."""
 
+    async def bookings(self) -> tuple[tuple[str, str], ...]:
+        """Return what transactions have written to their own table."""
+        if self.server is None:
+            with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as connection:
+                return tuple(connection.execute(ROWS))
+        connected = await asyncpg.connect(self.url)
+        try:
+            return tuple((row[0], row[1]) for row in await connected.fetch(ROWS))
+        finally:
+            await connected.close()
+
 
 @asynccontextmanager
 async def opened(store: str, folder: Path, hosts: int) -> AsyncGenerator[Place]:
     """Lend an empty database."""
     if store == "sqlite":
+        with closing(sqlite3.connect(folder / FILE)) as connection:
+            connection.execute(TABLE)
         url, version = f"sqlite:///{folder / FILE}", f"SQLite {sqlite3.sqlite_version}"
         yield Place(store, version, url, (url,) * hosts, url, lock=folder / f"{FILE}-lock")
         return
     with PostgresServer.start() as server, server.database() as url:
         parts = urlsplit(url)
         version = server.execute("SHOW server_version").split()[0]
+        server.execute(TABLE, url=url)
         async with AsyncExitStack() as stack:
             gates = [
                 await stack.enter_async_context(Gate(parts.hostname or "", parts.port or 5432))

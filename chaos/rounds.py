@@ -78,7 +78,7 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
             drained = time.monotonic() - calm
     evidence = Evidence(
         await dump(place.url), journal.read(path), driver.told, tuple(nemesis.faults),
-        tuple(fleet.violations), tuple(driver.violations),
+        tuple(fleet.violations), tuple(driver.violations), await place.bookings(),
     )  # fmt: skip
     return Finding(
         plan=plan,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from chaos.driver import Told
 from chaos.evidence import Evidence
-from chaos.flows import wanted
+from chaos.flows import BOOKED, wanted
 from chaos.journal import Line
 from holdfast.model.dump import Journal
 from holdfast.model.events import Event
@@ -134,7 +134,8 @@ def _executions(evidence: Evidence) -> Iterator[str]:
             yield f"{run} executed {key}, and there is no such run"
         again = Counter((line.attempt, line.epoch) for line in lines)
         for (attempt, epoch), times in again.items():
-            if times > 1:
+            # A transaction whose commit is in doubt is looked up, and begun again if it is not.
+            if times > 1 and not key.startswith(BOOKED):
                 yield f"{run} executed attempt {attempt} of {key} {times} times in epoch {epoch}"
         last = recorded.get((run, key))
         for line in lines:
@@ -143,6 +144,21 @@ def _executions(evidence: Evidence) -> Iterator[str]:
                     f"{run} executed {key} in epoch {line.epoch}, after it was recorded in "
                     f"epoch {last}"
                 )
+
+
+def _bookings(evidence: Evidence) -> Iterator[str]:
+    """I12: the rows of transactions are those of the recorded executions, each once."""
+    recorded = Counter(
+        (f"{NS}/{run}/{event.generation}/{event.key}", mark)
+        for (_, run), events in evidence.dump.events.items()
+        for event, mark in _marks(events)
+        if event.key.startswith(BOOKED)
+    )
+    booked = Counter(evidence.booked)
+    for (place, mark), times in (booked - recorded).items():
+        yield f"{place} has {times} rows of execution {mark} that are not recorded"
+    for (place, mark), times in (recorded - booked).items():
+        yield f"{place} is recorded by execution {mark}, and {times} rows are missing"
 
 
 def _zombies(evidence: Evidence) -> Iterator[str]:
@@ -203,6 +219,7 @@ RULES: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
     "signals": _signals,
     "record": _records,
     "execution": _executions,
+    "booking": _bookings,
     "zombie": _zombies,
     "host": _hosts,
     "call": _calls,

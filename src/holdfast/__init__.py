@@ -106,11 +106,15 @@ if TYPE_CHECKING:
     from holdfast.ports.observer import Observer
     from holdfast.ports.secrets import SecretProvider
     from holdfast.ports.transaction import Transaction
+    from holdfast.ports.witness import Witness
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
     from holdfast.sinks.prometheus import PrometheusObserver
     from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
     from holdfast.talking import QuestionList, UpdateHandle
+    from holdfast.witnesses.psycopg import PsycopgWitness
+    from holdfast.witnesses.sqlalchemy import SqlAlchemyWitness
+    from holdfast.witnesses.sqlite import SqliteWitness
 
 __version__ = "0.1.0"
 
@@ -167,6 +171,7 @@ __all__ = [
     "PayloadTooLarge",
     "Progress",
     "PrometheusObserver",
+    "PsycopgWitness",
     "Query",
     "QueryFailed",
     "QuestionList",
@@ -189,6 +194,8 @@ __all__ = [
     "SecretSerialisationError",
     "Settings",
     "Signal",
+    "SqlAlchemyWitness",
+    "SqliteWitness",
     "Step",
     "StepFailed",
     "StepOutcomeUnknown",
@@ -216,6 +223,7 @@ __all__ = [
     "UpdateHandle",
     "UpdateRejected",
     "UpdateUnfinished",
+    "Witness",
     "Workflow",
     "as_completed",
     "ask",
@@ -294,8 +302,12 @@ _MODULES = {
     "holdfast.ports.transaction": "Transaction",
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
     "holdfast.sinks.prometheus": "PrometheusObserver",
+    "holdfast.ports.witness": "Witness",
     "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
+    "holdfast.witnesses.psycopg": "PsycopgWitness",
+    "holdfast.witnesses.sqlalchemy": "SqlAlchemyWitness",
+    "holdfast.witnesses.sqlite": "SqliteWitness",
 }
 
 if not TYPE_CHECKING:  # else a misspelt name would pass the type check

@@ -12,7 +12,9 @@ from holdfast.fronts.function.logs import checked_loggers
 from holdfast.fronts.function.naming import check_name, described
 from holdfast.fronts.function.step import (
     DEFAULTS,
+    KEEP,
     AsyncStep,
+    Keep,
     Step,
     StepDecorator,
     SyncStep,
@@ -20,13 +22,19 @@ from holdfast.fronts.function.step import (
     once,
     settings_of,
 )
-from holdfast.fronts.function.transaction import SECONDS, TransactionDecorator, TransactionStep
+from holdfast.fronts.function.transaction import (
+    SECONDS,
+    TransactionDecorator,
+    TransactionStep,
+    WitnessedStep,
+)
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
 from holdfast.ports.transaction import Transaction
+from holdfast.ports.witness import Witness
 from holdfast.providers import checked_provider
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.ports.secrets import SecretProvider
     from holdfast.sync import SyncClient
 
+C = TypeVar("C")
 E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -165,14 +174,27 @@ class App:
         total_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
     ) -> TransactionDecorator[Transaction]: ...
+    @overload
     def transaction(
+        self,
+        /,
+        *,
+        on: Witness[C],
+        name: str | None = None,
+        retry: Retry = DEFAULTS.retry,
+        timeout: Duration | None = None,
+        total_timeout: Duration | None = None,
+        raises: Iterable[type[Exception]] = (),
+    ) -> TransactionDecorator[C]: ...
+    def transaction(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
         function: Callable[..., Any] | None = None,
         /,
         *,
+        on: Witness[Any] | None = None,
         name: str | None = None,
         retry: Retry = DEFAULTS.retry,
-        timeout: Duration | None = SECONDS,
+        timeout: Duration | Keep | None = KEEP,
         total_timeout: Duration | None = None,
         raises: Iterable[type[Exception]] = (),
     ) -> Any:
@@ -181,14 +203,25 @@ class App:
         Its first parameter is a `Transaction` on the database in which the runs are kept; a call
         has only the others. What it writes and the record of its result are one commit. If it
         raises, nothing is kept, and it is tried again as any step is. One that takes longer than
-        `timeout` is undone: others wait for it.
+        `timeout` (5 s) is undone: others wait for it.
+
+        With `on`, it works on a database of your own, in which that witness keeps a row for it in
+        the same transaction: done once, and known to be done whatever crashes before the record.
         """
-        settings = settings_of(retry=retry, timeout=timeout, total_timeout=total_timeout)
-        settings = settings._replace(transacts=True)
+        short = DEFAULTS._replace(timeout=SECONDS * 1_000_000, transacts=True)
+        settings = settings_of(
+            retry=retry,
+            timeout=timeout,
+            total_timeout=total_timeout,
+            base=short if on is None else DEFAULTS,
+        )
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
-            made: Step[..., Any] = TransactionStep(
-                target, name=name, settings=settings, raises=raises
+            given: dict[str, Any] = {"name": name, "settings": settings, "raises": raises}
+            made: Step[..., Any] = (
+                TransactionStep(target, **given)
+                if on is None
+                else WitnessedStep(target, on, **given)
             )
             self._refuse_duplicate(made)
             self._steps[made.name] = made

@@ -1,4 +1,4 @@
-"""Evidence of a small, undisturbed round: in this process, in memory."""
+"""Evidence of a small, undisturbed round: in this process, in a file."""
 
 import asyncio
 import os
@@ -12,9 +12,10 @@ from chaos import journal
 from chaos.driver import Driver
 from chaos.evidence import Evidence
 from chaos.flows import app
+from chaos.places import opened
 from holdfast.testing.invariants import Dumping
 
-SEED, SECONDS, DRAIN = 1, 0.6, 20.0
+SEED, SECONDS, DRAIN = 1, 3.0, 40.0
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +30,11 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 async def peaceful(path: Path) -> Evidence:
-    async with app.open("memory://", settings=hf.Settings(poll=0.05)) as client:
-        driver = Driver(client, SEED, window=20)
-        await driver.drive(SECONDS, DRAIN)
-        dump = await cast("Dumping", client.engine.store).dump()
-    return Evidence(dump, journal.read(path), driver.told, calls=tuple(driver.violations))
+    async with opened("sqlite", path.parent, 1) as place:
+        async with app.open(place.url, settings=hf.Settings(poll=0.05)) as client:
+            driver = Driver(client, SEED, window=20)
+            await driver.drive(SECONDS, DRAIN)
+            dump = await cast("Dumping", client.engine.store).dump()
+        booked = await place.bookings()
+    calls = tuple(driver.violations)
+    return Evidence(dump, journal.read(path), driver.told, calls=calls, booked=booked)

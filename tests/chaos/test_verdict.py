@@ -132,6 +132,19 @@ def zombie_that_nobody_refused(evidence: Evidence) -> Evidence:
     return with_lines(evidence, (mine._replace(mark="lost"), *lines))._replace(faults=(frozen,))
 
 
+def row_without_a_record(evidence: Evidence) -> Evidence:
+    place, _ = evidence.booked[0]
+    return evidence._replace(booked=(*evidence.booked, (place, "of a zombie")))
+
+
+def row_that_is_missing(evidence: Evidence) -> Evidence:
+    return evidence._replace(booked=evidence.booked[1:])
+
+
+def row_that_is_doubled(evidence: Evidence) -> Evidence:
+    return evidence._replace(booked=(*evidence.booked, evidence.booked[0]))
+
+
 def host_that_ended(evidence: Evidence) -> Evidence:
     return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
 
@@ -156,6 +169,9 @@ PLANTED: list[tuple[Plant, str]] = [
     (accepted_cancel_without_effect, "its cancel was accepted"),
     (run_that_never_ends, "is still waiting"),
     (zombie_that_nobody_refused, "zombie: 1 steps of frozen hosts"),
+    (row_without_a_record, "booking: default/ledger-"),
+    (row_that_is_missing, "1 rows are missing"),
+    (row_that_is_doubled, "that are not recorded"),
     (host_that_ended, "host: host a"),
     (call_that_raised, "call: run 7"),
 ]
@@ -163,7 +179,7 @@ PLANTED: list[tuple[Plant, str]] = [
 
 def test_an_undisturbed_round_has_no_violation(evidence: Evidence) -> None:
     assert {told.workflow for told in evidence.told.values()} == {
-        "chain", "fan", "timers", "mail", "retries", "stopped", "raced",
+        "chain", "fan", "timers", "mail", "retries", "stopped", "raced", "ledger",
     }  # fmt: skip
     assert judge(evidence) == []
 

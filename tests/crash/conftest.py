@@ -15,11 +15,11 @@ AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
     "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
-    "child-talk", "completion", "continue", "crowd", "deploy", "entity", "fork", "fork-forgotten",
-    "heartbeat", "heartbeat-deploy", "map", "observers", "overdue", "parent-closes",
-    "parent-retried", "pause", "question-cancelled", "questions", "queues", "rerun-open",
-    "saga-cancelled", "saga-owed", "saga-retried", "storm", "update-deploy", "updates",
-    "with-start",
+    "child-talk", "completion", "continue", "crowd", "deploy", "entity", "fork",
+    "fork-forgotten", "heartbeat", "heartbeat-deploy", "map", "observers", "overdue",
+    "parent-closes", "parent-retried", "pause", "question-cancelled", "questions", "queues",
+    "rerun-open", "saga-cancelled", "saga-owed", "saga-retried", "storm", "transaction-zombie",
+    "update-deploy", "updates", "with-start", "witness",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

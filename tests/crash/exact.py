@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
-from typing import Any
+import sqlite3
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
 
 import holdfast as hf
+from holdfast.model.deeds import Deed
 from holdfast.model.writes import Advance
 from holdfast.ports.store import Store
 from holdfast.ports.transaction import WorkFailed
@@ -108,13 +112,80 @@ async def bookings(store: Store) -> list[str]:
 
 def each_is_booked_once(world: World) -> list[str]:
     """I12: there is one row for each recorded step, and none without a record."""
-    recorded = sorted(
+    recorded = _recorded(world, "book#")
+    return [] if world.seen == recorded else [f"I12: {world.seen} rows, and {recorded} recorded"]
+
+
+def _recorded(world: World, name: str) -> list[str]:
+    return sorted(
         f"{ns}/{run}/{event.generation}/{event.key}"
         for (ns, run), events in world.dump.events.items()
         for event in events
-        if event.kind == "step.completed" and event.key.startswith("book#")
+        if event.kind == "step.completed" and event.key.startswith(name)
     )
-    return [] if world.seen == recorded else [f"I12: {world.seen} rows, and {recorded} recorded"]
+
+
+# --- on a database of the user's own
+
+
+class Books:
+    """The user's own database, new for each world."""
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+
+    def renew(self) -> None:
+        self.connection.close()
+        self.__init__()  # type: ignore[misc]
+        self.connection.execute("CREATE TABLE entries (place TEXT)")
+
+    def once(self, deed: Deed, work: Callable[[sqlite3.Connection], bytes]) -> bytes:
+        return WITNESS.once(deed, work)
+
+    def prune(self, older_than: timedelta) -> int:
+        return WITNESS.prune(older_than)
+
+
+class Lent:
+    """A connection that stays open when it is closed: its database is in memory."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(BOOKS.connection, name)
+
+    def close(self) -> None:
+        pass
+
+
+BOOKS = Books()
+WITNESS = hf.SqliteWitness(lambda: cast("sqlite3.Connection", Lent()))
+
+
+@app.transaction(on=BOOKS)
+def enter(connection: sqlite3.Connection, n: int) -> int:
+    effect(n)
+    connection.execute("INSERT INTO entries VALUES (?)", (hf.idempotency_key(),))
+    return n + len(connection.execute("SELECT place FROM entries").fetchall())
+
+
+@app.workflow
+async def witnessed() -> list[int]:
+    found = [await enter(0), await enter(10)]
+    await slow(60.0)
+    return [*found, *await asyncio.gather(enter(20), enter(20))]
+
+
+async def run_witnessed(caller: Caller) -> None:
+    await caller.start(witnessed.bind(), "witnessed")
+    status, found = await caller.result("witnessed")
+    assert (status, found[:2], sorted(found[2:])) == ("completed", [1, 12], [23, 24])
+
+
+def each_is_entered_once(world: World) -> list[str]:
+    """I12: what was done in the other database is what is recorded here."""
+    asked = "SELECT place FROM entries ORDER BY place"
+    entered = [place for (place,) in BOOKS.connection.execute(asked)]
+    recorded = _recorded(world, "enter#")
+    return [] if entered == recorded else [f"I12: {entered} entered, and {recorded} recorded"]
 
 
 def _exact(name: str, script: Any, **fields: Any) -> Scenario:
@@ -124,5 +195,7 @@ def _exact(name: str, script: Any, **fields: Any) -> Scenario:
 EXACT = (
     _exact("transaction", run_booking, loose=frozenset({"book"})),
     _exact("transaction-zombie", run_contested, apart=True, workers=2),
+    Scenario("witness", app, run_witnessed, apart=True, workers=2, loose=frozenset({"enter"}),
+             prepare=BOOKS.renew, check=each_is_entered_once),
     _exact("transaction-cancelled", run_given_up, apart=True, workers=1, either=True),
-)
+)  # fmt: skip

@@ -17,6 +17,7 @@ from holdfast.machine.sagas import Block, Saga
 from holdfast.machine.signals import Mailbox
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import AnswerRun
+from holdfast.model.deeds import Deed
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -38,6 +39,8 @@ from holdfast.model.writes import (
 from holdfast.ports.store import Hear, Store
 from holdfast.ports.transaction import Transaction, Work
 from holdfast.testing.crash_world import Plant
+from holdfast.witnesses.sqlite import SqliteWitness
+from tests.crash import exact
 
 ROW_ONLY = 1 << 62
 
@@ -372,7 +375,20 @@ def doubling_ends() -> Iterator[Plant]:
 
 Planted = Callable[[], AbstractContextManager[Plant]]
 
+
+@contextmanager
+def unwitnessed() -> Iterator[Plant]:
+    """Does what a step does in the user's database without a look at whether it was done."""
+
+    def again(_: SqliteWitness, deed: Deed, work: Callable[[Any], bytes]) -> bytes:
+        return work(exact.BOOKS.connection)
+
+    with patch.object(SqliteWitness, "once", again):
+        yield Plant()
+
+
 PLANTED: dict[str, Planted] = {
+    "done without a witness": unwitnessed,
     "rows kept of a refused turn": lambda: plain(Plant(below=KeepsRefused)),
     "rows before their record": lambda: plain(Plant(above=WritesThenRecords)),
     "child outcome doubled": doubling_ends,

@@ -13,6 +13,7 @@ CATCHERS = {
     "no fence": "zombie",
     "rows kept of a refused turn": "transaction-zombie",
     "rows before their record": "transaction",
+    "done without a witness": "witness",
     "fence read before the write": "zombie",
     "park without the inbox check": "signals",
     "signal doubled": "with-start",

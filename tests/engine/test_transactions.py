@@ -208,6 +208,29 @@ async def test_many_at_once_and_a_loser_that_is_stopped(
         await within(stopped.wait())
 
 
+async def test_one_that_waits_for_the_commit_of_another_step_goes_on(
+    place: Place, app: hf.App, theatre: Theatre
+) -> None:
+    """It was forgotten when a step ended right before it was its turn."""
+
+    @app.step
+    async def plain(n: int) -> int:
+        for _ in range(n):
+            await asyncio.sleep(0)
+        return n
+
+    @app.workflow
+    async def mixed() -> int:
+        await theatre.open_shop()
+        await asyncio.gather(
+            *(theatre.book(n) for n in range(5)), *(plain(n) for n in range(1, 60, 2))
+        )
+        return len(await theatre.taken())
+
+    async with place.open(app, paranoid=False) as client:
+        assert await within((await client.start(mixed.bind())).result()) == 5
+
+
 async def test_an_undo_may_be_one(place: Place, app: hf.App, theatre: Theatre) -> None:
     @app.workflow
     async def undone() -> list[int]:

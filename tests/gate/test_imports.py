@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "holdfast"
 
 FACTS = frozenset({"errors", "model"})
-ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers"})
+ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
@@ -36,6 +36,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "sinks": FACTS | {"ports"},
     "blobs": FACTS | {"ports"},
     "codecs": FACTS | {"ports"},
+    "witnesses": FACTS | {"ports"},
     "providers": FACTS | {"ports"},
     "ai": FACTS | {"machine", "ports"},
     "app": MIDDLE,

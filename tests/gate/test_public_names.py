@@ -16,20 +16,22 @@ PINNED = """
 AnswerRefused App BadDefinition BadStatement BodyMeddled Bound BoundMessage BoundUpdate
 CallableSecrets CannotDecrypt ChainSecrets Child ChildFailed Client CompensationFailed Diff
 EntityHandle EnvSecrets Event FileSecrets HistoryTooLong HoldfastError IllegalMove
-InvalidArguments InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName InvalidTag
-InvalidToken InvalidValue Item KeyRing Labels Listing LogLine LoggingObserver MapFailed
-MessageConflict MissingExtra MultiObserver NonRetryable NotInBody NotInStep ObservedEvent
-Observer OpenQuestion OutcomeUnknown PayloadTooLarge Progress PrometheusObserver Query
-QueryFailed QuestionList ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed
-RunCompensationFailed RunConflict RunFailed RunHandle RunNotFound RunTerminated RunTimedOut Saga
-Secret SecretProvider SecretSerialisationError Settings Signal Step StepFailed StepOutcomeUnknown
-StepTimedOut StoreError StoreFull StoreUnavailable StreamingObserver SyncClient SyncEntityHandle
-SyncInLoop SyncRunHandle SyncUpdateHandle TooDeep TooManyAsks Transaction UnknownKey UnknownQuery
+InvalidArguments InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName
+InvalidTag InvalidToken InvalidValue Item KeyRing Labels Listing LogLine LoggingObserver
+MapFailed MessageConflict MissingExtra MultiObserver NonRetryable NotInBody NotInStep
+ObservedEvent Observer OpenQuestion OutcomeUnknown PayloadTooLarge Progress PrometheusObserver
+PsycopgWitness Query QueryFailed QuestionList ReplayMismatch Retry RetryAfter Run RunCancelled
+RunClosed RunCompensationFailed RunConflict RunFailed RunHandle RunNotFound RunTerminated
+RunTimedOut Saga Secret SecretProvider SecretSerialisationError Settings Signal
+SqlAlchemyWitness SqliteWitness Step StepFailed StepOutcomeUnknown StepTimedOut StoreError
+StoreFull StoreUnavailable StreamingObserver SyncClient SyncEntityHandle SyncInLoop
+SyncRunHandle SyncUpdateHandle TooDeep TooManyAsks Transaction UnknownKey UnknownQuery
 UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Update UpdateFailed
-UpdateHandle UpdateRejected UpdateUnfinished Workflow as_completed ask attempt callback_url
-cancelled complete_later completion_token continue_as_new deprecate_patch end_entity get_version
-handle handlers_finished heartbeat history_length idempotency_key last_heartbeat log map now
-patched query random saga secret should_continue sleep start_child update uuid wait wait_for
+UpdateHandle UpdateRejected UpdateUnfinished Witness Workflow as_completed ask attempt
+callback_url cancelled complete_later completion_token continue_as_new deprecate_patch
+end_entity get_version handle handlers_finished heartbeat history_length idempotency_key
+last_heartbeat log map now patched query random saga secret should_continue sleep start_child
+update uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -1,12 +1,15 @@
 """A user's file. Both type checkers must accept all of it, and infer what `assert_type` says."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, assert_type
+
+from sqlalchemy.orm import Session, sessionmaker
 
 import holdfast as hf
 from holdfast.testing import Driven, Fake, Replayed, crashtest, fake, replay, virtual
@@ -61,6 +64,24 @@ def book(tx: hf.Transaction, order: Order, *, note: str = "") -> Receipt:
 
 @app.transaction(timeout=1, retry=hf.Retry(max_attempts=2), raises=[CardDeclined])
 def unbook(tx: hf.Transaction, receipt: Receipt | None) -> None: ...
+
+
+books = hf.SqliteWitness("books.db")
+
+
+@app.transaction(on=books, raises=[CardDeclined])
+def enter(connection: sqlite3.Connection, cents: int) -> int:
+    return connection.execute("SELECT ?", (cents,)).rowcount
+
+
+@app.transaction(on=hf.SqlAlchemyWitness(sessionmaker()))
+def enter_elsewhere(session: Session, cents: int) -> int:
+    return cents
+
+
+async def entered() -> None:
+    assert_type(await enter(5), int)
+    assert_type(await enter_elsewhere(cents=5), int)
 
 
 async def booked(order: Order) -> tuple[Receipt, str]:

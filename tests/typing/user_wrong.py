@@ -41,6 +41,10 @@ def book(tx: hf.Transaction, order: Order) -> Receipt:
     return Receipt(order.id)
 
 
+@app.transaction(on=hf.SqliteWitness("a.db"))  # wrong: the function takes another connection
+def enter(tx: hf.Transaction, order: Order) -> None: ...
+
+
 async def books(order: Order) -> None:
     await book(order, 5)  # wrong: an argument too many for a transaction
     await book("lamp")  # wrong: a transaction with an argument of another type

@@ -34,6 +34,11 @@ class Attempt:
         """The generation in its idempotency key: its own, unless a rerun keeps earlier ones."""
         return self.generation
 
+    @property
+    def epoch(self) -> int:
+        """The epoch under which its run is held."""
+        return 0
+
     def beat(self, details: bytes | None) -> None:
         """Say that this attempt is alive, and how far it is."""
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import BadDefinition, NotInBody
+from holdfast.fronts.function.context import running
 from holdfast.fronts.function.naming import described, is_async
 from holdfast.fronts.function.step import DEFAULTS, Step
 from holdfast.machine import current
+from holdfast.model.deeds import Deed
 from holdfast.model.options import StepOptions
 
 if TYPE_CHECKING:
@@ -52,6 +54,11 @@ class TransactionStep(Step[P, R], Generic[T, P, R]):
             return super().__call__(*args, **kwargs)
 
     @property
+    def fits_chunks(self) -> bool:
+        """Whether many calls of it may be done as one step: no, each has a commit of its own."""
+        return False
+
+    @property
     def plain(self) -> Callable[Concatenate[T, P], R]:
         """The bare function: it takes its transaction first, and is never recorded."""
         given: Any = self.function
@@ -64,6 +71,38 @@ class TransactionStep(Step[P, R], Generic[T, P, R]):
         from holdfast.machine.values import Signature
 
         return Signature.of_method(self.function, names=self._names)
+
+
+class WitnessedStep(TransactionStep[T, P, R]):
+    """A transaction on a database of the user's, whose witness knows whether it was done."""
+
+    def __init__(self, function: Callable[Concatenate[T, P], R], on: Any, **fields: Any) -> None:
+        super().__init__(function, **fields)
+        if not callable(getattr(on, "once", None)):
+            raise BadDefinition(
+                what=f"{self.name} is a transaction on {on!r:.60}, which is no witness",
+                hint='Write on=hf.SqliteWitness("books.db"), or leave it out.',
+            )
+        self._bare, self._on = function, on
+        self.signature  # noqa: B018 - made of the function itself, not of what stands for it
+        self.function = self._once
+
+    @property
+    def plain(self) -> Callable[Concatenate[T, P], R]:
+        """The bare function: it takes its transaction first, and is never recorded."""
+        return self._bare
+
+    def _once(self, *args: Any, **kwargs: Any) -> Any:
+        """Do it unless it was done, and return what came of it. Called as an ordinary step is."""
+        attempt, result = running(f"{self.name}()"), self.signature.result
+        deed = Deed(attempt.ns, attempt.run, attempt.keyed_as, attempt.key, attempt.epoch)
+        where = f"result of step {attempt.key}"
+
+        def work(given: T) -> bytes:
+            payload: bytes = result.cross(self._bare(given, *args, **kwargs), where=where)[0]
+            return payload
+
+        return result.decode(self._on.once(deed, work), where=where)
 
 
 class TransactionDecorator(Protocol[T_co]):

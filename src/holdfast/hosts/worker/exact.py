@@ -108,18 +108,14 @@ class Exact(Session):
 
     async def _look_around(self) -> None:
         await super()._look_around()
-        if self._transactions and self._is_free():
+        if not self._transactions or self._is_held_back:
+            return  # a store that takes writes again has us look again
+        if not (self._flight or self._errand or self._must_read) and self.state == "held":
             step, *others = self._transactions
             self._transactions = tuple(others)
             if self.running.get(step.key) is step and step.key in self.machine.asks:
                 await self._transact(step)
-            self.poke()
-
-    def _is_free(self) -> bool:
-        """Tell whether a turn can be made: what must be done first is done."""
-        if self._flight or self._errand or self._must_read:
-            return False
-        return self.state == "held" and not self._is_held_back
+        self.poke()  # also when another turn is on its way: after it, the next
 
     async def _transact(self, step: TransactionRun) -> None:
         """Have the store do the step and record it; go on from what came of it."""

@@ -98,6 +98,11 @@ class StepRun(Attempt):
         """The generation in its idempotency key."""
         return self.generation if self.session is None else self.session.keyed_as
 
+    @property
+    def epoch(self) -> int:
+        """The epoch under which its run is held."""
+        return 0 if self.session is None else self.session.run.epoch
+
     def beat(self, details: bytes | None) -> None:
         """Say that this attempt is alive, and how far it is."""
         self.speak().beat(details)
