@@ -143,6 +143,11 @@ ALL = (
         "Nothing was written, the database has no room: database or disk is full. "
         "Make room on the disk, or raise its quota; workers go on by themselves."
     ),
+    errors.StoreMoved(role="source", place="postgresql://db:5432/shop"),
+    errors.MoveRefused(
+        "postgresql://db:5432/shop is not empty. Name an empty store, or one that is not there "
+        "yet; a move that has begun is taken back with `holdfast move --undo`."
+    ),
     errors.OutcomeUnknown(
         "The commit failed, and may have happened: disk I/O error. "
         "Read again, or repeat it with the same id."

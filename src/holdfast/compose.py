@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
-from holdfast.errors import StoreSettings
+from holdfast.errors import StoreMoved, StoreSettings
 from holdfast.model.settings import Settings
 from holdfast.ports.store import Store
 
@@ -39,6 +39,7 @@ async def open_client(
         stack.push_async_callback(store.close)
         host = None
         if worker:
+            must_be_here(store)
             # Imported late: a pure client needs no worker.
             from holdfast.hosts.worker import Worker
 
@@ -49,6 +50,13 @@ async def open_client(
         if host is not None:
             await stack.enter_async_context(host)
         yield Client(app, engine)
+
+
+def must_be_here(store: Store) -> None:
+    """Refuse to work on an open store whose runs went elsewhere. Raises `StoreMoved`."""
+    place: str = getattr(store, "moved_to", "")
+    if place:
+        raise StoreMoved(role="source", place=place)
 
 
 def store_of(url: str) -> Store:

@@ -884,6 +884,31 @@ class StoreFull(StoreUnavailable):
     hint = "Make room on the disk, or raise its quota; workers go on by themselves."
 
 
+class StoreMoved(StoreError):
+    """The store takes no writes: its runs were moved to another, or are being moved into it."""
+
+    code = "HF608"
+    hint = "Open the store that its runs went to; nothing was written."
+
+    def __init__(self, *, role: str, place: str) -> None:
+        self.role, self.place = role, place
+        if role == "source":
+            told = f"This store was moved to {place} and takes no more writes. Open that one"
+        else:
+            told = (
+                f"This store is being filled from {place} and is not complete. Wait until "
+                f"`holdfast move` has ended, or type it again if it was stopped"
+            )
+        super().__init__(f"{told}; nothing was written.")
+
+
+class MoveRefused(StoreError):
+    """A move cannot begin, go on or be taken back as the two stores stand; no run is lost."""
+
+    code = "HF609"
+    hint = "Do what it says, then type `holdfast move` again; it goes on where it was."
+
+
 class OutcomeUnknown(StoreError):
     """The write may or may not have happened; read again, or repeat it with the same key."""
 

@@ -16,6 +16,8 @@ ONLY_SQLITE = {
     "delete_link", "delete_waits",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
+    # A store is filled row by row, where PostgreSQL takes all at once.
+    "add_rows",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
     "mark_clock",
     # Hints to the planner, and a column of any type.
@@ -26,6 +28,7 @@ ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
+    "lock_tables", "next_tags", "truths",
     # Turns that reach other runs, many of them in few statements.
     "runs_of_ids", "lock_runs", "post_messages",
     "word_is", "word_above", "word_from", "word_below", "word_to",

@@ -48,6 +48,8 @@ class Finding(NamedTuple):
     violations: list[Violation]
     degraded: str
     """Why the store takes no writes, or empty."""
+    moved_to: str = ""
+    """Where its runs went, if it was moved."""
 
     @property
     def statuses(self) -> Counter[str]:
@@ -88,16 +90,20 @@ async def _examine(url: str) -> Finding:
         store = store_in(engine)
         dump = await store.dump()
         degraded = await _trouble(store)
-        return Finding(await store.facts(), await store.workers(), dump, check(dump), degraded)
+        return Finding(
+            await store.facts(), await store.workers(), dump, check(dump), degraded, store.moved_to
+        )
 
 
 async def _trouble(store: Store) -> str:
     """Try a write that leaves nothing behind; return why it was refused."""
-    from holdfast.errors import StoreError
+    from holdfast.errors import StoreError, StoreMoved
     from holdfast.model.writes import Renew, Retire
 
     try:
         await store.write([Renew("doctor", 0), Retire("doctor")])
+    except StoreMoved:
+        return ""  # as it should be
     except StoreError as error:
         return str(error)
     return ""
@@ -114,6 +120,7 @@ def _document(finding: Finding) -> dict[str, Any]:
         "statuses": dict(finding.statuses),
         "buckets": dict(finding.buckets),
         "degraded": finding.degraded,
+        "moved_to": finding.moved_to or None,
         "violations": [violation._asdict() for violation in finding.violations],
     }  # fmt: skip
 
@@ -132,12 +139,16 @@ def _say_lines(finding: Finding) -> None:
         STDOUT.say(fields("violation", *violation))
     if finding.degraded:
         STDOUT.say(fields("degraded", finding.degraded))
+    if finding.moved_to:
+        STDOUT.say(fields("moved", finding.moved_to))
 
 
 def _say(finding: Finding) -> None:
     STDOUT.say(f"{STDOUT.style('✓', **GREEN)} {_headline(finding.settings)}")
     if finding.degraded:
         STDOUT.say(STDOUT.style(f"✗ degraded: {clean(finding.degraded)}", **RED))
+    if finding.moved_to:
+        STDOUT.say(f"  moved to {finding.moved_to}: read only")
     _say_workers(finding)
     _say_counts(finding)
     _say_invariants(finding)

@@ -46,6 +46,7 @@ class Root(LazyGroup):
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
         "explain": ("holdfast.cli.explain", "Print the page of an error code."),
+        "move": ("holdfast.cli.move", "Move everything into another store."),
         "db": ("holdfast.cli.db", "Migrate, inspect and back up the database."),
         "completion": ("holdfast.cli.completion", "Print what your shell completes commands by."),
     },

@@ -9,6 +9,7 @@ import click
 from holdfast.cli.terminal import STDERR
 from holdfast.errors import (
     HoldfastError,
+    MoveRefused,
     RunFailed,
     RunNotFound,
     StoreError,
@@ -64,6 +65,7 @@ TELLING: tuple[tuple[type[HoldfastError], type[Refused]], ...] = (
     (UpdateRejected, Failed),
     (RunNotFound, NotFound),
     (UnknownWorkflow, NotFound),
+    (MoveRefused, Refused),
     (StoreError, Unreachable),
     (HoldfastError, Refused),
 )

@@ -76,6 +76,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     import asyncio
 
     from holdfast.cli.door import store_at
+    from holdfast.compose import must_be_here
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
     from holdfast.hosts.worker.opening import open_unless
@@ -95,6 +96,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
         STDERR.say(STDERR.dim("stopped; nothing was begun"))
         return
     try:
+        must_be_here(store)
         async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
             _greet(app, url, worker)
             await stopping.wait()

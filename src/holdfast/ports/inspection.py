@@ -11,6 +11,7 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.run import Loaded, Run
 from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import Filter, Page
+from holdfast.ports.moving import Side
 from holdfast.ports.store import Store
 
 
@@ -28,6 +29,15 @@ class Readable(Protocol):
 
 class InspectedStore(Store, Protocol):
     """A store that shows all of itself. Every method may raise `StoreUnavailable`."""
+
+    @property
+    def moved_to(self) -> str:
+        """Where the runs went, if the store was moved; known once it is open."""
+        ...
+
+    def side(self) -> Side:
+        """Return it as a mover sees it, not yet opened. Not after `open`."""
+        ...
 
     async def dump(self) -> Dump:
         """Return everything, superseded events too, as of one moment."""

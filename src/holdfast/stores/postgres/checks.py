@@ -29,8 +29,9 @@ LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
 NOT_ALLOWED = "42501"
 
 
-async def greet(line: Line, target: Target) -> int | None:
-    """Check all that `check` and `migrate` do, in one statement, and return the server's time.
+async def greet(line: Line, target: Target) -> tuple[int, str] | None:
+    """Check all that `check` and `migrate` do, in one statement, and return the server's time, and
+    the move that has closed the store, if one has.
 
     None if there is more to do than to ask: the schema is missing, or of an earlier release. That
     it is missing stands once in the server's log, as an error; to ask first would cost every start.
@@ -39,9 +40,10 @@ async def greet(line: Line, target: Target) -> int | None:
         [row] = await line.fetch(AT_HOME)
     except HOMELESS:
         return None
-    *server, present, now = row
+    *server, present, now, closed = row
     _judge(server, target)
-    return now if present is not None and _known(present) == len(migrations()) else None
+    is_ours = present is not None and _known(present) == len(migrations())
+    return (now, closed or "") if is_ours else None
 
 
 async def check(line: Line, target: Target) -> None:

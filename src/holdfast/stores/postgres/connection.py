@@ -163,6 +163,16 @@ class Ask:
         with asking():
             await self._connection.executemany(asked.text, values)
 
+    async def copy(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+    ) -> None:
+        """Add rows to a table of ours, in the quickest way there is."""
+        self._line.statements += 1
+        with asking():
+            await self._connection.copy_records_to_table(
+                table, records=rows, columns=columns, schema_name="holdfast"
+            )
+
     async def script(self, text: str) -> None:
         """Carry out several statements that bind nothing."""
         self._line.statements += 1

@@ -13,7 +13,13 @@ from typing import TypeVar
 
 import asyncpg
 
-from holdfast.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
+from holdfast.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreFull,
+    StoreMoved,
+    StoreUnavailable,
+)
 
 E = TypeVar("E", bound=Exception)
 
@@ -21,6 +27,8 @@ AGAIN = frozenset({"40001", "40P01", "55P03"})
 """Two writers met: a deadlock, or a lock that took too long."""
 
 NO_ROOM = frozenset({"53100"})
+MOVED = "HFMOV"
+"""What `holdfast.refuse` raises in a store that is closed by a move."""
 ENDS = ("08", "57P")
 """Classes of errors with which the server ends a connection."""
 
@@ -104,6 +112,9 @@ def _answered(error: asyncpg.PostgresError) -> Exception:
     # A message that another process put meanwhile: seen only once its transaction is over.
     if code in AGAIN or (code == "23505" and getattr(error, "table_name", "") == "inbox"):
         return caused(Conflict(told(error)), error)
+    if code == MOVED:
+        role, _, place = told(error).partition(" ")
+        return caused(StoreMoved(role=role, place=place), error)
     if code in NO_ROOM:
         return caused(
             StoreFull(

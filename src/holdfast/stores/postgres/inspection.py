@@ -13,6 +13,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
+from holdfast.ports.moving import Side
 from holdfast.stores.postgres import doctor, reader
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line
@@ -31,6 +32,8 @@ class Inspection(ABC):
     _target: Target
     _reads: Line
     _searches: Line
+    moved_to: str = ""
+    """Where the runs went, if the database was moved; known once it is open."""
 
     @abstractmethod
     def now(self) -> int:
@@ -60,7 +63,7 @@ class Inspection(ABC):
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""
         with reading():
-            return await _workers(self._searches)
+            return await workers(self._searches)
 
     async def definitions(self, ns: str, workflow: str) -> tuple[Definition, ...]:
         """Return the known definitions of a workflow, the one seen last at the end."""
@@ -81,13 +84,21 @@ class Inspection(ABC):
         async with only_read(self._target, facts["schema"], facts["schema_of_release"]) as opened:
             yield opened
 
+    def side(self) -> Side:
+        """Return the database as a mover sees it, not yet opened."""
+        # Imported late: nobody else pays for it, and it looks at workers as this module does.
+        from holdfast.stores.postgres.moving import PostgresSide
+
+        return PostgresSide(self._target)
+
     async def facts(self) -> dict[str, Any]:
         """Return where the data is, its schema, its settings and its sizes."""
         with reading():
             return await _facts(self._target)
 
 
-async def _workers(line: Line) -> list[WorkerRow]:
+async def workers(line: Line) -> list[WorkerRow]:
+    """Return the workers that have a lease or listen for work."""
     rows = {row["id"]: row for row in await line.fetch(SQL.list_workers)}
     begin = len(LISTENER)
     listening = {

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -59,7 +59,10 @@ class PostgresStore(Inspection, Transacting):
         self._me = uuid4().hex
 
     async def open(self) -> None:
-        """Connect, and create or migrate the schema. Raises `StoreVersion` or `StoreSettings`."""
+        """Connect, and create or migrate the schema.
+
+        Raises `StoreVersion` or `StoreSettings`, and `StoreMoved` while a move fills it.
+        """
         self._home = asyncio.get_running_loop()
         target = self._target
         self._writes = Line(target, {**BY_KEY, "application_name": "holdfast writes"})
@@ -85,13 +88,19 @@ class PostgresStore(Inspection, Transacting):
     async def _greet(self, line: Line) -> None:
         """See that the database can be used, and ask what time it is."""
         sent = self._database.ticked()
-        now = await checks.greet(line, self._target)
-        if now is None:
+        greeted = await checks.greet(line, self._target)
+        if greeted is None:
             await checks.check(line, self._target)
             await checks.migrate(line)
             sent = self._database.ticked()
             [[now]] = await line.fetch(SQL.clock)
+            greeted = now, "".join(row[0] for row in await line.fetch(SQL.closed_by))
+        now, closed = greeted
         self._database.learn(now, sent)
+        role, _, place = closed.partition(" ")
+        self.moved_to = place if role == "source" else ""
+        if role == "target":
+            raise StoreMoved(role=role, place=place)
 
     async def close(self) -> None:
         """Finish the writes under way and hang up every line."""

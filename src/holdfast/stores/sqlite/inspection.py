@@ -17,6 +17,7 @@ from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.workers import WorkerRow
+from holdfast.ports.moving import Side
 from holdfast.stores.sqlite import doctor
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
@@ -32,6 +33,8 @@ class Inspection(ABC):
     """The half of the store that operators see."""
 
     path: Path
+    moved_to: str = ""
+    """Where the runs went, if the file was moved; known once it is open."""
 
     @abstractmethod
     def now(self) -> int:
@@ -72,6 +75,13 @@ class Inspection(ABC):
         """Open the file only to read: nothing is made, migrated or written."""
         with only_read(self.path) as opened:
             yield opened
+
+    def side(self) -> Side:
+        """Return the file as a mover sees it, not yet opened."""
+        # Imported late: nobody else pays for it, and it looks at workers as this module does.
+        from holdfast.stores.sqlite.moving import SqliteSide
+
+        return SqliteSide(self.path)
 
     async def facts(self) -> dict[str, Any]:
         """Return where the file is, its schema and its settings."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
@@ -71,17 +71,30 @@ class SqliteStore(Inspection):
         self._business = Business()
 
     async def open(self) -> None:
-        """Open the file, creating or migrating it. Raises `StoreVersion` or `StoreSettings`."""
+        """Open the file, creating or migrating it.
+
+        Raises `StoreVersion` or `StoreSettings`, and `StoreMoved` while a move fills it.
+        """
         prepare(self.path)
         self._writer = Writer(self.path, self.now, threaded=self._threaded)
         self._reads = connect(self.path, writes=False)
         self._street = Street(self.path.with_name(self.path.name + "-workers"))
         self._writer.tell(after_commit=self._ring, in_loop=self._tell)
+        await self._see_moves()
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
         # A clock that was set back while nobody was looking does not move time back here.
         self._latest = max(self._latest, marked[0] if marked else 0)
         if isinstance(self._clock, SteadyClock):
             self._clock.raise_to(self._latest)
+
+    async def _see_moves(self) -> None:
+        """Learn where the runs went, if they did. Raises `StoreMoved` if they are not all here."""
+        closed = self._reads.execute(SQL.closed_by).fetchone()
+        role, _, place = closed[0].partition(" ") if closed else ("", "", "")
+        self.moved_to = place if role == "source" else ""
+        if role == "target":
+            await self.close()
+            raise StoreMoved(role=role, place=place)
 
     async def close(self) -> None:
         """Finish the writes under way and let go of every file and thread."""

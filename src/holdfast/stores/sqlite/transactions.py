@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from holdfast.errors import OutcomeUnknown, StoreFull, StoreMoved, StoreUnavailable
 from holdfast.model.writes import Advance, Notice
 from holdfast.ports.reply import Reply
 from holdfast.stores.sqlite.connection import connect, migrate
@@ -259,10 +259,19 @@ def _full(error: BaseException) -> StoreFull:
     return full
 
 
+MOVED = "holdfast moved: "
+"""What the triggers of a closed store say, before this store's part in the move and the place."""
+
+
 def _translated(error: Exception) -> Exception:
     """Turn the driver's errors into ours; everything else is a bug and stays what it is."""
     if is_full(error):
         return _full(error)
+    if isinstance(error, sqlite3.IntegrityError) and str(error).startswith(MOVED):
+        role, _, place = str(error).removeprefix(MOVED).partition(" ")
+        moved = StoreMoved(role=role, place=place)
+        moved.__cause__ = error
+        return moved
     if isinstance(error, sqlite3.Error | OSError):
         translated = StoreUnavailable(f"Nothing was written: {error}. Try again.")
         translated.__cause__ = error

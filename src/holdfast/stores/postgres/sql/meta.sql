@@ -31,7 +31,8 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
 -- name: server_at_home
 -- What is asked in the same breath, where the schema is there: its version, and the time.
 (SELECT value FROM holdfast.meta WHERE key = 'schema') AS present,
-    holdfast.clock(NULL) AS now
+    holdfast.clock(NULL) AS now,
+    (SELECT role || ' ' || place FROM holdfast.moves WHERE closed) AS closed
 
 -- name: link
 -- Who answers, and under which names it knows what was prepared.

@@ -1,0 +1,208 @@
+"""A file that is moved, or moved into.
+
+It is closed by triggers on all tables that others write: whoever has it open meets them with the
+next write. They let writes pass while the move's row says that it is open, which it does only
+inside the mover's transactions. Nobody else can write meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.model.dump import Dump
+from holdfast.model.moving import (
+    TABLES,
+    Change,
+    Close,
+    Decide,
+    Empty,
+    Fill,
+    Move,
+    Open,
+    Release,
+    Row,
+    Standing,
+    Table,
+    TakeBack,
+    named,
+)
+from holdfast.model.workers import WorkerRow
+from holdfast.model.writes import Reap
+from holdfast.stores.clock import SteadyClock
+from holdfast.stores.sqlite import doctor, inspection
+from holdfast.stores.sqlite.connection import connect, prepare
+from holdfast.stores.sqlite.doorbell import Street
+from holdfast.stores.sqlite.statements import queries
+from holdfast.stores.sqlite.transactions import Job, Transactions
+from holdfast.stores.sqlite.writes import apply
+
+SQL = queries()
+FENCED = (*(table.name for table in TABLES), "workers")
+"""What others write. A file may hold tables of its users, too: those are theirs."""
+VERBS = ("INSERT", "UPDATE", "DELETE")
+
+
+class SqliteSide:
+    """One file, through a writing connection and a reading one of its own."""
+
+    def __init__(self, path: Path, clock: Callable[[], int] | None = None) -> None:
+        self._path, self._clock = path, clock or SteadyClock()
+
+    @property
+    def place(self) -> str:
+        """Where it is, as a URL."""
+        return f"sqlite:///{self._path.resolve()}"
+
+    async def open(self) -> None:
+        """Open the file, creating or migrating it."""
+        prepare(self._path)
+        self._transactions = Transactions(self._path, self._now, _each)
+        self._reads = connect(self._path, writes=False)
+        self._street = Street(self._path.with_name(self._path.name + "-workers"))
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._reads.close()
+        self._transactions.close()
+        self._street.close()
+
+    async def standing(self) -> Standing:
+        """Return the time, the move that the file is part of, and who works on it."""
+        reads, now = self._reads, self._now()
+        row = reads.execute(SQL.current_move).fetchone()
+        workers = {worker.id: worker for worker in inspection.workers(reads, self._path)}
+        gone: list[tuple[str, bool]] = []
+        for id, lease_until, _ in reads.execute(SQL.holders).fetchall():
+            worker = workers.setdefault(id, WorkerRow(id, lease_until, None, False))
+            is_dead = self._street.is_dead(id)
+            if is_dead or (not worker.is_listening and lease_until <= now):
+                gone.append((id, is_dead))
+        live = tuple(worker for worker in workers.values() if worker.id not in dict(gone))
+        is_empty = not any(_one(reads, SQL.is_filled, table) for table in TABLES)
+        return Standing(now, Move._make(row) if row else None, is_empty, live, tuple(gone))
+
+    async def read(self, table: Table, after: Row, limit: int) -> list[Row]:
+        """Return the next rows behind a key, in the order of the keys."""
+        key, columns = ", ".join(table.key), ", ".join(table.columns)
+        if not after:
+            asked = named(SQL.first_rows, table=table.name, columns=columns, key=key)
+            return self._reads.execute(asked, {"limit": limit}).fetchall()
+        asked = named(
+            SQL.next_rows, table=table.name, columns=columns, key=key,
+            after=", ".join(f":k{n}" for n in range(len(after))),
+        )  # fmt: skip
+        binds = {f"k{n}": value for n, value in enumerate(after)}
+        return self._reads.execute(asked, {**binds, "limit": limit}).fetchall()
+
+    async def count(self, table: Table) -> int:
+        """Return how many rows there are."""
+        return int(_one(self._reads, SQL.count_rows, table))
+
+    async def dump(self) -> Dump:
+        """Return everything, as of one moment."""
+        return doctor.dump(self._reads, self._now())
+
+    async def change(self, change: Change) -> bool:
+        """Carry out a change in one transaction; False if its guard refused it."""
+        job = Job(lambda at, now: (_apply(at, change, now), []), asyncio.get_running_loop())
+        self._transactions.write([job])
+        if job.error is not None:
+            raise job.error
+        return bool(job.outcome)
+
+    def _now(self) -> int:
+        marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
+        return max(self._clock(), marked[0] if marked else 0)
+
+
+def _each(_connection: sqlite3.Connection, group: list[Job]) -> list[Job]:
+    return group
+
+
+def _one(connection: sqlite3.Connection, asked: str, table: Table) -> Any:
+    return connection.execute(named(asked, table=table.name)).fetchone()[0]
+
+
+def _apply(connection: sqlite3.Connection, change: Change, now: int) -> bool:
+    match change:
+        case Release():
+            apply(connection, Reap(change.worker, change.known_dead), now)
+            return True
+        case Close():
+            return _close(connection, change.move)
+        case Fill():
+            return _fill(connection, change)
+        case Decide():
+            return _changed(connection, SQL.decide_move, {"id": change.move.id})
+        case Open():
+            return _open(connection, change)
+        case TakeBack():
+            return _forget(connection, change.move)
+        case Empty():
+            return _empty(connection, change.move)
+
+
+def _close(connection: sqlite3.Connection, move: Move) -> bool:
+    held = connection.execute(SQL.anything_held).fetchone()[0]
+    if held or connection.execute(SQL.is_closed).fetchone()[0]:
+        return False
+    if move.role == "target" and any(_one(connection, SQL.is_filled, t) for t in TABLES):
+        return False
+    connection.execute(SQL.close_store, move._asdict())
+    told = f"{move.role} {move.place}".replace("'", "''")
+    for table in FENCED:
+        for verb in VERBS:
+            connection.execute(named(SQL.fence, table=table, verb=verb, told=told))
+    return True
+
+
+def _fill(connection: sqlite3.Connection, change: Fill) -> bool:
+    move, table = change.move, change.table
+    if not _changed(connection, SQL.begin_filling, {"id": move.id, "step": move.step}):
+        return False
+    asked = named(
+        SQL.add_rows, table=table.name, columns=", ".join(table.columns),
+        places=", ".join("?" * len(table.columns)),
+    )  # fmt: skip
+    connection.executemany(asked, change.rows)
+    ended = {"id": move.id, "progress": change.progress.to_text()}
+    return _changed(connection, SQL.end_filling, ended)
+
+
+def _open(connection: sqlite3.Connection, change: Open) -> bool:
+    if not _changed(connection, SQL.open_filled, {"id": change.move.id}):
+        return False
+    _unfence(connection)
+    # Time goes on from here, whatever the clock of this machine says.
+    connection.execute(SQL.mark_clock, (change.now,))
+    return True
+
+
+def _forget(connection: sqlite3.Connection, move: Move) -> bool:
+    wanted = {"id": move.id, "role": move.role, "state": move.state}
+    if not _changed(connection, SQL.forget_move, wanted):
+        return False
+    _unfence(connection)
+    return True
+
+
+def _empty(connection: sqlite3.Connection, move: Move) -> bool:
+    if not _forget(connection, move):
+        return False
+    for table in TABLES:
+        connection.execute(named(SQL.empty_table, table=table.name))
+    return True
+
+
+def _unfence(connection: sqlite3.Connection) -> None:
+    for table in FENCED:
+        for verb in VERBS:
+            connection.execute(named(SQL.unfence, table=table, verb=verb))
+
+
+def _changed(connection: sqlite3.Connection, asked: str, values: dict[str, Any]) -> bool:
+    return connection.execute(asked, values).rowcount > 0

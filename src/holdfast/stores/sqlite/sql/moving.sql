@@ -1,0 +1,71 @@
+-- name: current_move
+SELECT id, role, place, state, at, step, progress FROM moves ORDER BY closed DESC, at DESC LIMIT 1
+
+-- name: closed_by
+SELECT role || ' ' || place FROM moves WHERE closed
+
+-- name: holders
+-- Who may hold something: workers, and owners of runs that have no row.
+SELECT id, lease_until, '' FROM workers
+UNION ALL
+SELECT DISTINCT owner, 0, '' FROM runs
+WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
+ORDER BY 1
+
+-- name: anything_held
+SELECT EXISTS (SELECT 1 FROM runs WHERE owner IS NOT NULL)
+
+-- name: is_closed
+SELECT EXISTS (SELECT 1 FROM moves WHERE closed OR state = 'moved')
+
+-- name: is_filled
+-- A template, as are all that name a {table}: no name that a user gives goes there.
+SELECT EXISTS (SELECT 1 FROM {table})
+
+-- name: close_store
+INSERT INTO moves (id, role, place, state, at, step, progress, closed)
+VALUES (:id, :role, :place, :state, :at, 0, '', 1)
+
+-- name: fence
+CREATE TRIGGER moved_{table}_{verb} BEFORE {verb} ON {table}
+WHEN EXISTS (SELECT 1 FROM moves WHERE closed)
+BEGIN
+    SELECT RAISE(ABORT, 'holdfast moved: {told}');
+END
+
+-- name: unfence
+DROP TRIGGER IF EXISTS moved_{table}_{verb}
+
+-- name: begin_filling
+-- Open to this transaction: nobody else can write until it has ended, and then it is closed again.
+UPDATE moves SET closed = 0
+WHERE id = :id AND role = 'target' AND state = 'filling' AND step = :step
+
+-- name: end_filling
+UPDATE moves SET closed = 1, step = step + 1, progress = :progress
+WHERE id = :id AND role = 'target'
+
+-- name: decide_move
+UPDATE moves SET state = 'moved' WHERE id = :id AND role = 'source' AND state = 'moving'
+
+-- name: open_filled
+UPDATE moves SET state = 'filled', closed = 0
+WHERE id = :id AND role = 'target' AND state = 'filling'
+
+-- name: forget_move
+DELETE FROM moves WHERE id = :id AND role = :role AND state = :state
+
+-- name: first_rows
+SELECT {columns} FROM {table} ORDER BY {key} LIMIT :limit
+
+-- name: next_rows
+SELECT {columns} FROM {table} WHERE ({key}) > ({after}) ORDER BY {key} LIMIT :limit
+
+-- name: add_rows
+INSERT INTO {table} ({columns}) VALUES ({places})
+
+-- name: count_rows
+SELECT count(*) FROM {table}
+
+-- name: empty_table
+DELETE FROM {table}

@@ -1,0 +1,199 @@
+"""A store in which something of everything waits, and how all of it ends."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import holdfast as hf
+from holdfast.compose import open_client
+from holdfast.errors import RunCompensationFailed, RunFailed
+from holdfast.model.annotations import LogFilter
+from holdfast.model.writes import Claim
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.sqlite import SqliteStore
+from tests.engine.places import FAST, status_of, until, within
+
+app = hf.App("moving")
+word = hf.Signal("word", str)
+
+
+@app.step
+async def note(text: str) -> str:
+    hf.log.info("noted %s", text)
+    return text.upper()
+
+
+@app.step
+async def forget(text: str | None) -> None:
+    """What undoes a note."""
+
+
+@app.step(completes_later=True)
+async def ask_elsewhere(run: str) -> int:
+    hf.log.info("token %s", hf.completion_token())
+    hf.complete_later()
+
+
+@app.workflow
+async def nap(seconds: float) -> str:
+    await hf.sleep(timedelta(seconds=seconds))
+    return await note("awake")
+
+
+@app.workflow
+async def listen(times: int) -> list[str]:
+    return [await note(await hf.wait_for(word)) for _ in range(times)]
+
+
+@app.workflow
+async def approve(what: str) -> bool:
+    return await hf.ask(f"{what}?", bool, to="ada")
+
+
+@app.workflow
+async def parent(name: str) -> list[str]:
+    return await listen.options(id="child")(1)
+
+
+@app.workflow
+async def trip(place: str) -> str:
+    async with hf.saga() as saga:
+        await saga.do(note(place), undo=forget)
+        if await hf.wait_for(word) == "no":
+            raise ValueError("not this time")
+    return place
+
+
+@app.workflow
+async def total(until: int, so_far: str = "") -> str:
+    while len(so_far) < until:
+        so_far += await hf.wait_for(word)
+        if len(so_far) == 1:
+            hf.continue_as_new(total.bind(until, so_far))
+    return so_far
+
+
+@app.workflow
+async def elsewhere(run: str) -> int:
+    return await ask_elsewhere(run)
+
+
+@app.entity
+@dataclass
+class Counter:
+    key: str
+    count: int = 0
+
+    @hf.update
+    async def add(self, n: int) -> int:
+        self.count += n
+        return self.count
+
+
+def opened(url: str, *, worker: bool = True) -> Any:
+    settings: dict[str, Any] = {**FAST, "keep": 0.1}
+    return open_client(app, url, worker=worker, settings=hf.Settings(**settings))
+
+
+def store_at(url: str) -> SqliteStore | PostgresStore:
+    if url.startswith("sqlite"):
+        return SqliteStore(url.removeprefix("sqlite:///"))
+    return PostgresStore(url)
+
+
+async def fill(url: str) -> None:
+    """Leave runs that wait for something of every kind, unread messages, a run in dead hands."""
+    async with opened(url) as client:
+        await _begin(client)
+    async with opened(url, worker=False) as client:
+        # Nobody reads these before the move.
+        await client.get("listening").signal(word, "b", id="second")
+        await client.get("child").signal(word, "c", id="child's")
+        await client.start(listen.bind(1), id="abandoned", tags=["dead"])
+    store = store_at(url)
+    await store.open()
+    claim = Claim("default", "a-dead-worker", ("listen", "nap"), 10, 1)
+    assert "abandoned" in [run.id for run in (await store.claim(claim)).runs]
+    await store.close()
+
+
+async def _begin(client: hf.Client) -> None:
+    labels: dict[str, Any] = {"customer": "42", "cents": 4900, "share": 0.1, "new": True}
+    start = client.start
+    runs = [
+        await start(nap.bind(4.0), id="napping", tags=["vip", "slow"], attributes=labels),
+        await start(listen.bind(2), id="listening"),
+        await start(approve.bind("go"), id="approving"),
+        await start(parent.bind("p"), id="parent"),
+        await start(trip.bind("rome"), id="trip"),
+        await start(total.bind(3), id="total"),
+        await start(elsewhere.bind("elsewhere"), id="elsewhere"),
+    ]
+    done = await start(nap.bind(0.0), id="done")
+    assert await within(done.result()) == "AWAKE"
+    await client.get("listening").signal(word, "a", id="first")
+    await client.get("total").signal(word, "x")
+    assert await within(client.entity(Counter, "e").update(Counter.add, 2)) == 2
+
+    async def has_read() -> bool:
+        rows = [(await client.get(id).describe()) for id in ("listening", "total")]
+        return all(row.inbox_read for row in rows)
+
+    await until(has_read)
+    for run in runs:
+        await status_of(run, "waiting", "completed")  # a nap may be over
+    await client.get("listening").fork(id="fork")
+    await status_of(client.get("fork"), "waiting")
+
+
+async def finish(url: str) -> dict[str, Any]:
+    """Let all of it end; return what came of each."""
+    [token] = [line.removeprefix("token ") for line in await lines_of(url, "elsewhere")]
+    async with opened(url) as client:
+        await client.get("approving").answer("ask#1", True, by="ada")
+        await client.get("trip").signal(word, "no")
+        await client.get("fork").signal(word, "f")
+        await client.get("abandoned").signal(word, "d")
+        for text in ("y", "z"):
+            await client.get("total").signal(word, text)
+        await client.complete(token, 7)
+        again = await client.get("listening").signal(word, "b", id="second")
+        ends = {id: await _end(client, id) for id in EXPECTED if id not in ("counter", "again")}
+        ends["counter"] = await within(client.entity(Counter, "e").update(Counter.add, 3))
+        ends["again"] = again
+        return ends
+
+
+async def _end(client: hf.Client, id: str) -> Any:
+    try:
+        return await within(client.get(id).result())
+    except (RunFailed, RunCompensationFailed) as error:
+        return error.code
+
+
+EXPECTED: dict[str, Any] = {
+    "napping": "AWAKE",
+    "listening": ["A", "B"],
+    "approving": True,
+    "parent": ["C"],
+    "child": ["C"],
+    "trip": "HF301",
+    "total": "xyz",
+    "elsewhere": 7,
+    "done": "AWAKE",
+    "fork": ["A", "F"],
+    "abandoned": ["D"],
+    "counter": 5,
+    "again": False,
+}
+"""What came of each. A message that was sent before the move counts once after it."""
+
+
+async def lines_of(url: str, run: str) -> list[str]:
+    """Return the run's log."""
+    store = store_at(url)
+    await store.open()
+    try:
+        return [line.message for line in await store.logs(LogFilter("default", run))]
+    finally:
+        await store.close()
