@@ -18,7 +18,7 @@ from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
-from benchmarks import family, many, postgres
+from benchmarks import exact, family, many, postgres
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -339,6 +339,12 @@ async def w10(task: Task) -> None:
     emit(Row("holdfast", task.store, "w10", "", figures, {}, speed()))
 
 
+async def w11(task: Task) -> None:
+    async with opened(task.store) as client:
+        figures = await exact.exact_figures(client, task.size)
+    emit(Row("holdfast", task.store, "w11", "", figures, {}, speed()))
+
+
 def in_loop(piece: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
     return lambda *given: asyncio.run(piece(*given))
 
@@ -352,6 +358,7 @@ PIECES: Mapping[str, Callable[[Task], Coroutine[object, object, None]]] = {
     "w8": w8,
     "w9": w9,
     "w10": w10,
+    "w11": w11,
     "chain": partial(counted_chains, lanes=1),
     "crowd": partial(counted_chains, lanes=AT_ONCE),
 }

@@ -113,6 +113,12 @@ WORKS: Mapping[str, Work] = {
             "{0.parts:,} children that start {0.each:,} one-step children each",
             each_round=False,
         ),
+        Work(
+            "w11",
+            "exactly once",
+            "10 transactional steps in sequence, each adds a row; as the chain",
+            each_round=False,
+        ),
     )
 }
 
@@ -159,6 +165,8 @@ FIGURES: Mapping[str, Figure] = {
         Figure("claim_full_ms", "w8", "a claim, {0.many:,} runs queued", "ms"),
         Figure("spread_s", "w9", "{0.spread:,} steps, 100 at a time", "s"),
         Figure("children_s", "w10", "children", "runs/s", better="higher"),
+        Figure("exact_ms", "w11", "one after another, a step, p50", "ms"),
+        Figure("exact_s", "w11", "50 at a time", "steps/s", better="higher"),
         Figure("family_mib", "w10", "worker memory, when all are done", "MiB"),
         Figure("claim_ratio", "w8", "of the claim with an empty queue", TIMES),
     )

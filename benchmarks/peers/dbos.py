@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dbos import DBOS, DBOSClient, SetWorkflowID
+from dbos import DBOS, DBOSClient, SetWorkflowID, SQLAlchemyDatasource
 from dbos._dbos import _get_dbos_instance
+from sqlalchemy import text
 
 from benchmarks import postgres
 from benchmarks.calibrate import rss_bytes, speed
@@ -33,7 +34,7 @@ from benchmarks.driver import (
     scratch,
     sqlite_settings,
 )
-from benchmarks.pace import counted, measure, measure_sync
+from benchmarks.pace import as_exact, counted, measure, measure_sync
 from benchmarks.rows import Row, emit
 from benchmarks.work import STEPS, small_result
 
@@ -160,6 +161,33 @@ def counted_chain(task: Task) -> None:
         DBOS.destroy()
 
 
+def w11(task: Task) -> None:
+    """Chains of transactions of a datasource. On SQLite in a file of its own: in the one of DBOS
+    itself, 50 threads wait for each other until they give up."""
+    with new_database(task.store) as url, new_database(task.store) as other:
+        mine = url if task.store == postgres.STORE else other
+        books = SQLAlchemyDatasource.create(mine, engine_kwargs={"pool_size": 50})
+
+        level = "READ COMMITTED" if task.store == postgres.STORE else "SERIALIZABLE"
+
+        @books.transaction(isolation_level=level)
+        def add_row(i: int) -> dict[str, object]:
+            row = {"i": i, "note": "x" * 40}
+            books.sql_session().execute(text("INSERT INTO bench_rows VALUES (:i, :note)"), row)
+            return small_result(i)
+
+        @DBOS.workflow()
+        def exact_chain(n: int) -> int:
+            return sum(bool(add_row(i)) for i in range(n))
+
+        with books.engine.begin() as connection:
+            connection.execute(text("CREATE TABLE bench_rows (i INTEGER, note TEXT)"))
+        settings = launch(url)
+        figures = as_exact(measure_sync(lambda: exact_chain(STEPS), task.size))
+        DBOS.destroy()
+    emit(Row("dbos", task.store, "w11", "datasource", figures, settings, speed()))
+
+
 def w2(task: Task) -> None:
     n = task.size.fan
 
@@ -283,6 +311,6 @@ async def all_waiting(n: int) -> None:
 
 if __name__ == "__main__":
     main(
-        {"w1": w1, "w2": w2, "w3": w3, "w4": w4, "w5": w5, "chain": counted_chain},
+        {"w1": w1, "w2": w2, "w3": w3, "w4": w4, "w5": w5, "w11": w11, "chain": counted_chain},
         {"worker": worker, "crash": crash, "resume": resume},
     )
