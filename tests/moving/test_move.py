@@ -1,15 +1,18 @@
 """What waits in one store goes on in the other, as if it had never been elsewhere."""
 
+import asyncio
+import itertools
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
 from holdfast.errors import MoveRefused, StoreMoved
-from holdfast.hosts.mover import take_back
-from tests.engine.places import until
+from holdfast.hosts.mover import Mover, take_back
+from tests.engine.places import until, within
 from tests.moving import shop
-from tests.moving.places import WAYS, Urls, move, rows_of, sides
+from tests.moving.places import WAYS, Urls, examine, move, rows_of, sides
 
 
 @pytest.fixture
@@ -151,5 +154,48 @@ async def test_an_unfinished_move_goes_to_no_other_place(files: Urls, tmp_path: 
     assert (await move(source, target)).id == "the-move"
 
 
-def test_public() -> None:
-    assert issubclass(hf.StoreMoved, hf.StoreError)
+async def test_an_empty_store_is_not_moved_into_itself(urls: Urls) -> None:
+    with pytest.raises(MoveRefused, match="are one store"):
+        await move(urls[0], urls[0])
+    async with shop.opened(urls[0], worker=False) as client:
+        await client.start(shop.nap.bind(0.0), id="nap")
+
+
+async def test_what_clients_are_told_is_stored_while_a_move_begins_is_moved(full: Urls) -> None:
+    source, target = full
+    told: list[str] = []
+
+    async def talk(client: hf.Client, name: str) -> StoreMoved:
+        for n in itertools.count():
+            try:
+                await client.get("listening").signal(shop.word, "x", id=f"{name}-{n}")
+            except StoreMoved as moved:
+                return moved
+            told.append(f"{name}-{n}")
+        raise AssertionError("there are always more numbers")
+
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(shop.opened(source, worker=False)) for _ in "ab"]
+        talking = [asyncio.create_task(talk(*each)) for each in zip(clients, "ab", strict=True)]
+        await until(lambda: len(told) > 20)
+        await move(source, target)
+        assert len({str(moved) for moved in await within(asyncio.gather(*talking))}) == 1
+    async with sides(target) as [side]:
+        inbox = (await side.dump()).inbox["default", "listening"]
+    assert {message.id for message in inbox} >= set(told)
+
+
+async def test_a_worker_that_came_between_keeps_out_of_what_was_moved(
+    files: Urls, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = files
+    async with sides(source, target) as (here, there):
+        mover = Mover(here, there, id="m", examine=examine)
+        looked = await here.standing()
+        async with shop.opened(source) as client:
+            # The mover had looked before this one came: only what it holds stops a move.
+            await mover._close_source(looked, await there.standing())
+            with pytest.raises(StoreMoved):
+                await client.start(shop.nap.bind(0.0), id="nap")
+        assert (await mover.move()).rows["runs"] == 0
+    assert "broke" not in caplog.text

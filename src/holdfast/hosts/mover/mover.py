@@ -136,6 +136,12 @@ class Mover:
         """Return the move that the target is closed by, or was opened by."""
         for _ in range(TRIES):
             if (move := there.move) is not None and move.id == leaving.id:
+                if move.role == "source":
+                    await self._source.change(TakeBack(leaving))
+                    raise MoveRefused(
+                        f"{self._source.place} and {self._target.place} are one store. Name "
+                        f"another to move into; nothing was changed."
+                    )
                 return move
             if move is not None and move.state == "filling":
                 raise _half_filled(self._target.place, move)
