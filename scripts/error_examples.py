@@ -15,6 +15,7 @@ ALL = (
         hint="Write `async def`; its steps may be sync.",
     ),
     errors.NotInBody(call="hf.now()"),
+    errors.UnknownQueue(queue="mial", known=("mail", "reports")),
     errors.UnknownWorkflow(name="ordr", known=("invoice", "order")),
     errors.NotInStep(call="hf.idempotency_key()"),
     errors.MissingExtra(what="Encryption", extra="crypto"),

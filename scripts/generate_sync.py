@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = tuple(
-    ROOT / f"src/holdfast/{name}.py" for name in ("talking", "steering", "entities", "client")
+    ROOT / f"src/holdfast/{name}.py"
+    for name in ("talking", "steering", "entities", "queues", "client")
 )
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
@@ -21,6 +22,7 @@ CLASSES = {
     "Settling": "SyncSettling",
     "Talking": "SyncTalking",
     "EntityHandle": "SyncEntityHandle",
+    "Queues": "SyncQueues",
     "Client": "SyncClient",
     "Steered": "SyncSteered",
     "RunHandle": "SyncRunHandle",
@@ -98,6 +100,12 @@ INIT = {
     def __repr__(self) -> str:
         return repr(self._inside)
 ''',
+    "Queues": '''
+    """The queues of a store that have limits or are paused, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: Queues) -> None:
+        self._portal, self._inside = portal, inside
+''',
     "Client": '''
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -109,6 +117,11 @@ INIT = {
     def app(self) -> App:
         """The app it was opened by."""
         return self._inside.app
+
+    @property
+    def queues(self) -> SyncQueues:
+        """The queues that have limits."""
+        return SyncQueues(self._portal, self._inside.queues)
 
     def close(self) -> None:
         """Stop the worker, close the store and end the thread."""

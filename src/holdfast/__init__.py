@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         TooManyAsks,
         UnknownKey,
         UnknownQuery,
+        UnknownQueue,
         UnknownWorkflow,
         Unserialisable,
         UnserialisableResult,
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from holdfast.model.diffing import Diff
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
+    from holdfast.model.limits import QueueState, Rate
     from holdfast.model.observed import ObservedEvent
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
@@ -110,9 +112,16 @@ if TYPE_CHECKING:
     from holdfast.ports.transaction import Transaction
     from holdfast.ports.witness import Witness
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
+    from holdfast.queues import Queues
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
     from holdfast.sinks.prometheus import PrometheusObserver
-    from holdfast.sync import SyncClient, SyncEntityHandle, SyncRunHandle, SyncUpdateHandle
+    from holdfast.sync import (
+        SyncClient,
+        SyncEntityHandle,
+        SyncQueues,
+        SyncRunHandle,
+        SyncUpdateHandle,
+    )
     from holdfast.talking import QuestionList, UpdateHandle
     from holdfast.witnesses.psycopg import PsycopgWitness
     from holdfast.witnesses.sqlalchemy import SqlAlchemyWitness
@@ -178,6 +187,9 @@ __all__ = [
     "Query",
     "QueryFailed",
     "QuestionList",
+    "QueueState",
+    "Queues",
+    "Rate",
     "ReplayMismatch",
     "Retry",
     "RetryAfter",
@@ -211,6 +223,7 @@ __all__ = [
     "SyncClient",
     "SyncEntityHandle",
     "SyncInLoop",
+    "SyncQueues",
     "SyncRunHandle",
     "SyncUpdateHandle",
     "TooDeep",
@@ -218,6 +231,7 @@ __all__ = [
     "Transaction",
     "UnknownKey",
     "UnknownQuery",
+    "UnknownQueue",
     "UnknownWorkflow",
     "Unserialisable",
     "UnserialisableResult",
@@ -295,6 +309,7 @@ _MODULES = {
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
     "holdfast.model.observed": "ObservedEvent",
+    "holdfast.model.limits": "QueueState Rate",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.secrets": "Secret",
@@ -307,7 +322,8 @@ _MODULES = {
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
     "holdfast.sinks.prometheus": "PrometheusObserver",
     "holdfast.ports.witness": "Witness",
-    "holdfast.sync": "SyncClient SyncEntityHandle SyncRunHandle SyncUpdateHandle",
+    "holdfast.queues": "Queues",
+    "holdfast.sync": "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncUpdateHandle",
     "holdfast.talking": "QuestionList UpdateHandle",
     "holdfast.witnesses.psycopg": "PsycopgWitness",
     "holdfast.witnesses.sqlalchemy": "SqlAlchemyWitness",

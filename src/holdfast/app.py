@@ -31,6 +31,7 @@ from holdfast.fronts.function.transaction import (
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
+from holdfast.model.limits import Limits, Rate, checked_limits, checked_managed
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
 from holdfast.ports.transaction import Transaction
@@ -77,6 +78,7 @@ class App:
         self._steps: dict[str, Step[..., Any]] = {}
         self._entities: dict[type[Any], Entity[Any]] = {}
         self.observers: tuple[Observer, ...] = ()
+        self._queues: dict[str, Limits] = {}
         self.versions = Versions()
 
     def __repr__(self) -> str:
@@ -91,6 +93,42 @@ class App:
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:
         """The registered workflows by name; of several versions the one defined last."""
         return self.versions.newest
+
+    @property
+    def queues(self) -> Mapping[str, Limits]:
+        """The queues that were given limits, by name."""
+        return MappingProxyType(self._queues)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        key_concurrency: int | None = None,
+        worker_concurrency: int | None = None,
+        rate: Rate | None = None,
+    ) -> str:
+        """Say what a queue allows, over all hosts; return its name.
+
+        `concurrency` is how many of its runs may have begun and not ended, `key_concurrency` how
+        many of one `queue_key`, `worker_concurrency` how many one worker holds at a time, and
+        `rate` how many may begin in a time: `hf.Rate(100, per=timedelta(minutes=1))`. Keys take
+        turns. The limits are stored when the app is opened. Raises `BadDefinition`.
+        """
+        limits = checked_limits(
+            checked_managed(name, "app.queue"),
+            concurrency=concurrency,
+            key_concurrency=key_concurrency,
+            worker_concurrency=worker_concurrency,
+            rate=rate,
+        )
+        if self._queues.get(name, limits) != limits:
+            raise BadDefinition(
+                what=f"App {self.name!r} has given queue {name!r} other limits already",
+                hint="Say once what it allows.",
+            )
+        self._queues[name] = limits
+        return name
 
     # The overlap is explained at StepDecorator.
     @overload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
@@ -47,10 +48,12 @@ from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.filters import parse
 from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
+from holdfast.model.limits import begins_at, placed
 from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
+from holdfast.queues import Queues
 from holdfast.steering import Steered, edited_results, input_of
 from holdfast.talking import (
     Settling,
@@ -93,6 +96,8 @@ class Client(Settling):
 
     def __init__(self, app: App, engine: LocalEngine) -> None:
         self.app, self.engine = app, engine
+        self.queues = Queues(engine)
+        """The queues that have limits."""
 
     async def start(  # noqa: PLR0913 - each by its name
         self,
@@ -104,21 +109,28 @@ class Client(Settling):
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
         queue: str | None = None,
         priority: int | None = None,
+        queue_key: str | None = None,
+        queue_timeout: Duration | None = None,
+        delay: Duration | None = None,
+        start_at: datetime | None = None,
     ) -> RunHandle[R]:
         """Start a run and return once it is stored.
 
         `timeout` is how long it may take from now on; without it, what the workflow says, with
         None, for ever. `queue` and `priority` (1 goes first, 5 last) are where it waits for a
-        worker; without them, what the workflow says.
+        worker; without them, what the workflow says. On a queue, keys take turns: `queue_key` is
+        the run's, and `queue_timeout` how long it may wait there to begin, before it ends
+        `timed_out`. It begins after a `delay`, or at `start_at`, if one of these is given.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
-        tags, attributes, queue and priority it was first started with. Raises `RunConflict` if
+        tags, attributes, place and time it was first started with. Raises `RunConflict` if
         the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
-        `InvalidTag` if a tag cannot be stored.
+        `InvalidTag` if a tag cannot be stored, `InvalidValue` for other options that cannot be.
         """
         how = self._starting(
             bound, id, timeout=timeout, tags=tags, attributes=attributes, queue=queue,
-            priority=priority,
+            priority=priority, queue_key=queue_key, queue_timeout=queue_timeout, delay=delay,
+            start_at=start_at,
         )  # fmt: skip
         run, _ = await self._start(bound, how)
         return RunHandle(self.engine, run.id, bound.workflow, self.app)
@@ -195,12 +207,17 @@ class Client(Settling):
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
         queue: str | None = None,
         priority: int | None = None,
+        queue_key: str | None = None,
+        queue_timeout: Duration | None = None,
+        delay: Duration | None = None,
+        start_at: datetime | None = None,
     ) -> StartRun:
         """Return the command that starts a run."""
         if not isinstance(bound, Bound):
             raise not_bound(bound, "client.start")
         workflow = bound.workflow
         shape = workflow.shape  # before the clock is read: the first time takes a while
+        where = workflow.queue if queue is None else checked_queue(queue)
         now = self.engine.store.now()
         return StartRun(
             ns=self.engine.ns,
@@ -213,8 +230,10 @@ class Client(Settling):
             labels=checked_labels(tags, attributes) if tags or attributes else NO_LABELS,
             shape=shape,
             timeout=_timeout(workflow, timeout),
-            queue=workflow.queue if queue is None else checked_queue(queue),
+            queue=where,
             priority=workflow.priority if priority is None else _priority(priority),
+            wake_at=begins_at(now, delay, start_at),
+            place=placed(where, queue_key, queue_timeout, "start"),
         )
 
     async def _start(self, bound: Bound[Any], how: StartRun) -> tuple[Run, bool]:

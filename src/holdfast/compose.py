@@ -30,6 +30,7 @@ async def open_client(
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
     from holdfast.client import Client
     from holdfast.engines.local import LocalEngine
+    from holdfast.queues import declare
     from holdfast.talking import new_id
 
     is_store = not isinstance(url, str) and hasattr(url, "claim")
@@ -37,6 +38,8 @@ async def open_client(
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
+        if app.queues:
+            await declare(store, app.namespace, app.queues)  # before anything here can begin
         host = None
         if worker:
             must_be_here(store)

@@ -6,6 +6,7 @@ HoldfastError
 ├── UnknownWorkflow          HF103  no workflow of that name is registered
 ├── NotInStep                HF104  a step primitive was called outside a step
 ├── MissingExtra             HF105  a package that only some need is not installed
+├── UnknownQueue             HF106  no queue of that name has limits or a line
 ├── InvalidValue             HF110  a value does not fit its annotation
 │   └── InvalidArguments     HF117  a call with missing or unknown arguments (also a TypeError)
 ├── Unserialisable           HF111  a value would not come back equal
@@ -144,6 +145,22 @@ class UnknownWorkflow(HoldfastError):
         super().__init__(
             f"No workflow named {name[:60]!r} is registered.{meant} Registered: {listed}. "
             f"{self.hint}"
+        )
+
+
+class UnknownQueue(HoldfastError):
+    """No queue of that name has limits, or a line in which runs stand."""
+
+    code = "HF106"
+    hint = "Give it limits with app.queue(...) or `holdfast queues set`; others need none."
+
+    def __init__(self, *, queue: str, known: tuple[str, ...]) -> None:
+        self.queue, self.known = queue, known
+        listed = ", ".join(known) or "none"
+        near = nearest(queue, known)
+        meant = f" Did you mean {near!r}?" if near else ""
+        super().__init__(
+            f"No queue named {queue[:60]!r} has limits.{meant} There are: {listed}. {self.hint}"
         )
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, overload
 from uuid import UUID
 
@@ -51,6 +52,10 @@ class StartOptions(TypedDict, total=False):
     attributes: Mapping[str, Value]
     queue: str | None
     priority: int | None
+    queue_key: str | None
+    queue_timeout: Duration | None
+    delay: Duration | None
+    start_at: datetime | None
 
 
 class UpdateHandle(Generic[R_co]):

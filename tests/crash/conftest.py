@@ -16,10 +16,10 @@ AT_ONCE = ("chain", "race")
 LARGE = (
     "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
     "child-talk", "completion", "continue", "crowd", "deploy", "entity", "fork",
-    "fork-forgotten", "heartbeat", "heartbeat-deploy", "map", "observers", "overdue",
-    "parent-closes", "parent-retried", "pause", "question-cancelled", "questions", "queues",
-    "rerun-open", "saga-cancelled", "saga-owed", "saga-retried", "storm", "transaction-zombie",
-    "update-deploy", "updates", "with-start", "witness",
+    "fork-forgotten", "heartbeat", "heartbeat-deploy", "limits", "map", "observers",
+    "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled", "questions",
+    "queues", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried", "storm",
+    "transaction-zombie", "update-deploy", "updates", "with-start", "witness",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

@@ -21,6 +21,7 @@ from holdfast.model.deeds import Deed
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
+from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Message, Posted, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Wait, WaitFilter
@@ -34,6 +35,7 @@ from holdfast.model.writes import (
     Outcome,
     Page,
     Put,
+    SetQueue,
     Write,
 )
 from holdfast.ports.store import Hear, Store
@@ -41,6 +43,7 @@ from holdfast.ports.transaction import Transaction, Work
 from holdfast.testing.crash_world import Plant
 from holdfast.witnesses.sqlite import SqliteWitness
 from tests.crash import exact
+from tests.crash.limits import SLOTS
 
 ROW_ONLY = 1 << 62
 
@@ -89,6 +92,9 @@ class Wrapper:
 
     async def waits(self, wanted: WaitFilter) -> list[Wait]:
         return await self.inner.waits(wanted)
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        return await self.inner.queues(ns)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker, near=near)
@@ -373,6 +379,35 @@ def doubling_ends() -> Iterator[Plant]:
         yield Plant(below=TellsEndsTwice)
 
 
+class CountsNothing(Wrapper):
+    """Admits whatever it is asked for."""
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        return await self.inner.write([_unlimited(write) for write in batch])
+
+
+def _unlimited(write: Write) -> Write:
+    if not isinstance(write, SetQueue) or write.limits is None:
+        return write
+    return write._replace(limits=write.limits._replace(concurrency=None))
+
+
+class CountsFirst(Wrapper):
+    """Looks how many slots are free, and then claims: two statements instead of one."""
+
+    async def claim(self, claim: Claim) -> Claimed:
+        states = await self.inner.queues(claim.ns)
+        free = min((SLOTS - state.held for state in states), default=claim.limit)
+        return await self.inner.claim(claim._replace(limit=max(min(claim.limit, free), 0)))
+
+
+class Leaks(Worker):
+    """Forgets that a run has a slot when it takes it over."""
+
+    def _take(self, run: Run, first: Event | None, ticketed: bool) -> None:
+        super()._take(run, first, ticketed and run.epoch == 1)
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 
@@ -408,5 +443,7 @@ PLANTED: dict[str, Planted] = {
         Session, "_begin_generation", lambda *_: None
     ),
     "answer taken twice": taken_twice,
+    "slot leaked after a crash": lambda: plain(Plant(worker=Leaks)),
+    "slots counted before the write": lambda: plain(Plant(above=CountsFirst, below=CountsNothing)),
     "begun without a record": lambda: without(Session, "_start_one", Session._begin),
 }

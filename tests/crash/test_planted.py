@@ -28,6 +28,8 @@ CATCHERS = {
     "results of a former generation adopted": "continue",
     "answer taken twice": "question-race",
     "begun without a record": "at-most-once",
+    "slot leaked after a crash": "limits",
+    "slots counted before the write": "limits",
 }
 
 

@@ -20,7 +20,8 @@ ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
-    "app", "client", "compose", "entities", "hosts", "server", "steering", "sync", "talking",
+    "app", "client", "compose", "entities", "hosts", "queues", "server", "steering", "sync",
+    "talking",
 }  # fmt: skip
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
@@ -43,11 +44,13 @@ TABLE: Mapping[str, frozenset[str]] = {
     "talking": FACTS | {"machine", "fronts", "engines"},
     "entities": FACTS | {"machine", "fronts", "talking"},
     "steering": FACTS | {"machine", "fronts", "engines", "talking"},
+    "queues": FACTS | {"kernel", "ports", "engines"},
     "client": FACTS
-    | {"machine", "ports", "fronts", "engines", "app", "entities", "steering", "talking"},
+    | {"machine", "ports", "fronts", "engines", "app", "entities", "queues", "steering", "talking"},
     "hosts": MIDDLE | {"app"},
-    "compose": MIDDLE | {"app", "client", "hosts", "talking", "entities"},
-    "sync": FACTS | {"machine", "fronts", "app", "client", "entities", "steering", "talking"},
+    "compose": MIDDLE | {"app", "client", "hosts", "queues", "talking", "entities"},
+    "sync": FACTS
+    | {"machine", "fronts", "app", "client", "entities", "queues", "steering", "talking"},
     "server": OUTER - {"server", "sync"},
     "testing": OUTER | {"holdfast"},
     "cli": OUTER | {"testing", "holdfast"},

@@ -7,9 +7,11 @@ from holdfast.model.annotations import Annotations, LogLine, Progress
 from holdfast.model.commands import (
     AnnotateRun,
     CancelRun,
+    ChangeQueue,
     Command,
     CommitTurn,
     DefineWorkflow,
+    ExpireRun,
     ForkRun,
     PauseRun,
     PruneRuns,
@@ -30,10 +32,11 @@ from holdfast.model.events import CLASS_OF, Event, EventKind, Failure, since_sta
 from holdfast.model.exports import Export
 from holdfast.model.failures import encode_failure
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import PRIORITIES
 from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Claim, Replied
+from holdfast.model.writes import Claim, Free, Replied
 from holdfast.testing.clock import SECOND
 
 NAMESPACES = ("default", "other")
@@ -76,6 +79,8 @@ class Operations:
             "prune": (self._prune, 1),
             "claim": (self._claim, 8),
             "define": (self._define, 1),
+            "manage": (self._manage, 3),
+            "expire": (self._expire, 2),
         }
         self.dump = Dump(0)
 
@@ -121,6 +126,9 @@ class Operations:
         start = StartRun(ns, id, workflow, version, body, body, self.dump.now, later, owner, labels)
         queue, priority = self.chance.choice(QUEUES), self.chance.choice(PRIORITIES)
         start = start._replace(timeout=timeout, queue=queue, priority=priority)
+        if queue != "default" and self.chance.random() < 0.5:
+            stay = self.chance.choice((None, None, 5 * SECOND))
+            start = start._replace(place=Place(self.chance.choice(("", "k", "l", "m")), stay))
         if self.chance.random() < 0.8:
             return start
         kind = self.chance.choice(("signal", "update"))
@@ -232,6 +240,24 @@ class Operations:
         ns, workflow = self.chance.choice(NAMESPACES), self.chance.choice(WORKFLOWS)
         return DefineWorkflow(ns, workflow, self.chance.choice(VERSIONS), shape)
 
+    def _manage(self) -> Operation:
+        ns, name = self.chance.choice(NAMESPACES), self.chance.choice(("a", "b"))
+        if self.chance.random() < 0.4:
+            return ChangeQueue(ns, name, paused=self.chance.random() < 0.3)
+        few = (None, None, 1, 2, 3)
+        limits = Limits(*(self.chance.choice(few) for _ in range(3)))
+        if self.chance.random() < 0.3:
+            limits = limits._replace(rate_count=self.chance.choice((1, 2)), rate_per=3 * SECOND)
+        return ChangeQueue(ns, name, limits)
+
+    def _expire(self) -> Operation:
+        now = self.dump.now
+        due = [t for t in self.dump.tickets if t.expires_at is not None and t.expires_at <= now]
+        if not due:
+            return ExpireRun(*self._target("running"), now, "a")
+        ticket = self.chance.choice(due)
+        return ExpireRun(ticket.ns, ticket.run, now, ticket.queue)
+
     # --- turns, as a host makes them
 
     def _commit(self) -> Operation:
@@ -242,6 +268,10 @@ class Operations:
         turn = self.chance.choice(makers)(run)
         if self.chance.random() < 0.08:
             turn = self._continue(run)
+        if turn.status in CLOSED and any(
+            (t.ns, t.run) == (run.ns, run.id) for t in self.dump.tickets
+        ):
+            turn = turn._replace(sends=(*turn.sends, Free(run.ns, run.id)))
         flaw = self.chance.random()
         if flaw < 0.05:
             return turn._replace(epoch=turn.epoch - 1)

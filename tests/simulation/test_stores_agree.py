@@ -45,6 +45,8 @@ EXPECTED = {
     "prune": {"some", "none"},
     "claim": {"some", "none"},
     "define": {"none"},
+    "manage": {"True", "False"},
+    "expire": {"row", "IllegalMove"},
 }
 
 
@@ -56,8 +58,9 @@ async def carry_out(store: AnyStore, operation: Operation) -> Outcome | Claimed:
     if taken.held is None:  # the look at the rest is left to the next call
         claimed = await store.claim(operation._replace(limit=0, eager=False))
         claimed = claimed._replace(
-            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts
-        )
+            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts,
+            ticketed=taken.ticketed,
+        )  # fmt: skip
     # These are sets in meaning; their order is the store's own.
     return claimed._replace(mail=tuple(sorted(claimed.mail)), dead=tuple(sorted(claimed.dead)))
 
@@ -94,7 +97,9 @@ async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
             found = await store.load(run.ns, run.id, after)
             assert found == await oracle.load(run.ns, run.id, after)
         assert await oracle.export(run.ns, run.id) == await store.export(run.ns, run.id)
+        assert await oracle.ticket(run.ns, run.id) == await store.ticket(run.ns, run.id)
     for ns in NAMESPACES:
+        assert await oracle.queues(ns) == await store.queues(ns)
         for wanted in (Filter(ns), Filter(ns, workflow="w"), Filter(ns, ids=("a", "c", "z"))):
             for page in (Page(), Page(2), Page(2, dump.now - SECOND, "c")):
                 assert await oracle.find(wanted, page) == await store.find(wanted, page)

@@ -13,7 +13,12 @@ ONLY_SQLITE = {
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "delete_run", "delete_events", "delete_bases", "delete_inbox", "delete_tags", "delete_lines",
-    "delete_link", "delete_waits",
+    "delete_link", "delete_waits", "delete_ticket",
+    # Lines are walked statement by statement, where PostgreSQL has a function for it.
+    "is_managed", "add_ticket", "free_ticket", "admit_ticket", "join_line", "rest_in_line",
+    "claimable_begun", "first_key", "next_key", "first_in_line", "next_in_line", "held_of_queue",
+    "held_of_key", "held_on_worker", "waiting_of_queue", "first_blocked", "add_admission",
+    "forget_admissions",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
     "is_worker", "delete_dead_worker", "release_runs_of",
     # A store is filled row by row, where PostgreSQL takes all at once.
@@ -31,6 +36,9 @@ ONLY_POSTGRES = {
     "lock_tables", "next_tags", "truths",
     # Turns that reach other runs, many of them in few statements.
     "runs_of_ids", "lock_runs", "post_messages",
+    # Lines: what keeps them, in few statements; who is admitted, by a function.
+    "locked_queues", "add_queue", "free_tickets", "line_up", "rooms", "heads", "due_lanes",
+    "admit_runs", "admitted_runs", "queue_states", "lanes_unmanaged", "runs_begun",
     "word_is", "word_above", "word_from", "word_below", "word_to",
     "number_is", "number_above", "number_from", "number_below", "number_to",
 }  # fmt: skip

@@ -32,6 +32,7 @@ INVARIANTS = {
     "I7": "no timer fired early; time never goes back",
     "I8": "each run is in exactly one bucket",
     "I9": "parents and children agree; each end is told",
+    "I15": "no queue admits more runs than it allows; slots come back",
     "I16": "nothing is undone before it has ended",
     "I20": "only open runs wait for answers; each answer was given, once",
     "I22": "heartbeats are of open steps, log lines of runs that are there",

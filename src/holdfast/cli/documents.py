@@ -23,7 +23,7 @@ def run_document(run: Run, labels: Labels = NO_LABELS) -> dict[str, Any]:
     """Return a run's row by the names of the API."""
     values = (
         run.id, run.ns, run.workflow, run.version, run.status, run.reason, run.generation, run.seq,
-        run.owner, iso(run.wake_at), run.inbox_seq - run.inbox_read, run.cancel != NOT_CANCELLED,
+        run.owner, iso(run.due_at), run.inbox_seq - run.inbox_read, run.cancel != NOT_CANCELLED,
         run.strikes, iso(run.created_at), iso(run.updated_at), iso(run.closed_at),
         iso(run.deadline), run.queue, run.priority, list(labels.tags), dict(labels.attributes),
     )  # fmt: skip

@@ -89,9 +89,9 @@ def _present(run: Run, events: Sequence[Event], now: int) -> Bar | None:
         return None
     if run.status == "running":
         return Bar("under way", "work", events[-1].at if events else run.created_at, now)
-    name = clean(run.reason) or ("timer" if run.wake_at else run.status)
-    if run.wake_at is not None:
-        name += f" ({ahead(run.wake_at, now)})"
+    name = clean(run.reason) or ("timer" if run.due_at else run.status)
+    if run.due_at is not None:
+        name += f" ({ahead(run.due_at, now)})"
     return Bar(name, "wait", run.updated_at, now, "waiting")
 
 

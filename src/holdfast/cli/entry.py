@@ -42,6 +42,7 @@ class Root(LazyGroup):
         "questions": ("holdfast.cli.questions", "List the questions that wait for an answer."),
         "approve": ("holdfast.cli.questions:approve", "Answer an open question of a run."),
         "steps": ("holdfast.cli.steps", "Complete a step from outside, or let it fail."),
+        "queues": ("holdfast.cli.queues", "List queues with limits, pause and change them."),
         "workers": ("holdfast.cli.workers", "List the workers of a store."),
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),

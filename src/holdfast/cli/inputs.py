@@ -12,6 +12,8 @@ from holdfast.cli.strict_json import decoded, parse
 from holdfast.errors import InvalidArguments, InvalidTag, InvalidValue
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from holdfast.fronts.function.workflow import Bound, Workflow
 
 
@@ -21,6 +23,19 @@ def bound(workflow: Workflow[..., Any], given: Sequence[str]) -> Bound[Any]:
     payload = json.dumps(_arguments(workflow, names, _value(given))).encode()
     args, kwargs = workflow.signature.decode(payload)
     return workflow.bind(*args, **kwargs)
+
+
+def time_of(text: str, field: str) -> datetime:
+    """Return a time as it is typed: with a zone, or in the reader's own. Raises `InvalidValue`."""
+    from datetime import datetime
+
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        problem = f"{text!r:.60} is no time"
+        hint = "Write it as 2027-01-31T08:00 or 2027-01-31T08:00+01:00."
+        raise InvalidValue(where="run", path=field, problem=problem, hint=hint) from None
+    return found if found.tzinfo else found.astimezone()
 
 
 def _parameters(workflow: Workflow[..., Any]) -> dict[str, bool]:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 )
 @click.option("--priority", type=click.IntRange(1, 5), metavar="1-5",
               help="1 goes first, 5 last; without it, what the workflow says.")  # fmt: skip
+@click.option("--queue-key", metavar="KEY", help="Its key on that queue: keys take turns.")
+@click.option("--queue-timeout", metavar="TIME",
+              help="How long it may wait there to begin: 3d, 12h, 90m, 45s.")  # fmt: skip
+@click.option("--delay", metavar="TIME", help="When it begins, from now: 3d, 12h, 90m, 45s.")
+@click.option("--start-at", metavar="TIME", help="When it begins: 2027-01-31T08:00+01:00.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
 @click.option(
     "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",
@@ -87,16 +92,22 @@ def _how(
     timeout: str | None,
     tags: tuple[str, ...],
     pairs: tuple[str, ...],
+    start_at: str | None,
     **place: Any,
 ) -> dict[str, Any]:
     """Return what `Client.start` is told beside the work."""
-    from holdfast.cli.inputs import attributes_of
+    from holdfast.cli.inputs import attributes_of, time_of
     from holdfast.cli.words import SECOND, length
 
-    how = {"id": key, "tags": tags, "attributes": attributes_of(pairs), **place}
+    how: dict[str, Any] = {"id": key, "tags": tags, "attributes": attributes_of(pairs), **place}
     if timeout is not None:
         lasts = timeout != "none"
         how["timeout"] = length(timeout, field="--timeout") / SECOND if lasts else None
+    for name in ("queue_timeout", "delay"):
+        if how[name] is not None:
+            how[name] = length(how[name], field=f"--{name.replace('_', '-')}") / SECOND
+    if start_at is not None:
+        how["start_at"] = time_of(start_at, "--start-at")
     return how
 
 

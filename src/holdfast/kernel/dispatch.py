@@ -13,8 +13,10 @@ from holdfast.kernel import (
     annotate,
     answer,
     cancel,
+    change_queue,
     commit,
     define,
+    expire,
     fork,
     importing,
     pause,
@@ -64,6 +66,8 @@ RULES: Mapping[type[Any], Rule] = {
     commands.QuarantineRun: Rule(quarantine.decide, quarantine.read),
     commands.PruneRuns: Rule(prune.decide, prune.read),
     commands.DefineWorkflow: Rule(define.decide, define.read),
+    commands.ExpireRun: Rule(expire.decide, expire.read),
+    commands.ChangeQueue: Rule(change_queue.decide, change_queue.read),
 }
 
 

@@ -33,6 +33,7 @@ def decide(command: StartRun) -> Create:
         priority=command.priority,
         message=command.message and command.message._replace(n=1),
         link=command.link,
+        place=command.place,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.model.events import Failure
 from holdfast.model.family import ParentClose
+from holdfast.model.limits import Place
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 
 
@@ -30,6 +31,7 @@ class ChildOptions(NamedTuple):
     timeout: int | None = None
     queue: str = DEFAULT_QUEUE
     priority: int = DEFAULT_PRIORITY
+    place: Place | None = None
 
 
 class ChildAsk(NamedTuple):

@@ -13,6 +13,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.family import Link
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message
 from holdfast.model.status import RunStatus
@@ -47,6 +48,8 @@ class StartRun(NamedTuple):
     """What ties a child to its parent."""
     depth: int = 0
     """How many runs stand above a child."""
+    place: Place | None = None
+    """What it says of its place in the line of its queue."""
 
 
 class ImportRun(NamedTuple):
@@ -280,6 +283,24 @@ class DefineWorkflow(NamedTuple):
     shape: bytes
 
 
+class ExpireRun(NamedTuple):
+    """End a run that has not begun in the time it had for that."""
+
+    ns: str
+    run: str
+    at: int
+    queue: str
+
+
+class ChangeQueue(NamedTuple):
+    """Give a queue limits, or pause or resume it; what is None stays as it is."""
+
+    ns: str
+    name: str
+    limits: Limits | None = None
+    paused: bool | None = None
+
+
 class PruneRuns(NamedTuple):
     """Forget closed runs, oldest first."""
 
@@ -294,4 +315,5 @@ Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
     | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases
     | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
+    | ExpireRun | ChangeQueue
 )  # fmt: skip

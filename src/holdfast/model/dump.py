@@ -10,6 +10,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.labels import Labels
+from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
 from holdfast.model.waits import Wait
 
@@ -62,3 +63,6 @@ class Dump(NamedTuple):
     """What ties each child to its parent."""
     waits: tuple[Wait, ...] = ()
     """What runs wait for from outside, and what became of it."""
+    queues: tuple[Queue, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+    """Places of runs at managed queues."""

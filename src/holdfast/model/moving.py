@@ -66,6 +66,13 @@ TABLES: tuple[Table, ...] = (
         "settled_by answer why",
     ),
     _table("forks", "ns run", "origin at length"),
+    _table(
+        "queues", "ns name",
+        "concurrency key_concurrency worker_concurrency rate_count rate_per paused changed_at "
+        "admitted last_key",
+    ),
+    _table("tickets", "ns run", "queue key priority due_at expires_at state admitted_at"),
+    _table("admissions", "ns queue n", "at"),
 )  # fmt: skip
 """Everything that is moved. A table of a schema that is neither here nor in `LEFT` fails a test."""
 

@@ -17,6 +17,9 @@ DEFAULT_QUEUE = "default"
 PRIORITIES = (1, 2, 3, 4, 5)
 """The first goes first. Few, so that a claim can look at each."""
 DEFAULT_PRIORITY = 3
+IN_LINE = 253_402_300_799_000_000
+"""The `wake_at` of a run that stands in line (`model/limits.py`): the end of the year 9999, so that
+no time brings it forth."""
 NEGLECTED = 60_000_000
 """Microseconds that a run may be due on a queue before a worker that does not serve it says so."""
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.model.annotations import Progress
 from holdfast.model.events import Event
-from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE, IN_LINE
 from holdfast.model.status import RunStatus
 
 
@@ -35,6 +35,11 @@ class Run(NamedTuple):
     deadline: int | None = None
     queue: str = DEFAULT_QUEUE
     priority: int = DEFAULT_PRIORITY
+
+    @property
+    def due_at(self) -> int | None:
+        """When it goes on by itself; None if no time brings that about."""
+        return None if self.wake_at == IN_LINE else self.wake_at
 
     @property
     def has_mail(self) -> bool:

@@ -21,7 +21,9 @@ _CLOSING: frozenset[RunStatus] = frozenset(
 )
 
 RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
-    "pending": frozenset({"pending", "running", "paused", "quarantined", "terminated"}),
+    "pending": frozenset(
+        {"pending", "running", "paused", "quarantined", "terminated", "timed_out"}
+    ),
     "running": frozenset[RunStatus]({"pending", "waiting", "paused", "blocked", "terminated"})
     | _CLOSING,
     "waiting": frozenset({"pending", "running", "paused", "quarantined", "terminated"}),

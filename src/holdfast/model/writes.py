@@ -17,6 +17,7 @@ from holdfast.model.exports import Export
 from holdfast.model.family import Link
 from holdfast.model.filters import Term
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.limits import Limits, Place, Ticket
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.status import CLOSED, RunStatus
@@ -35,7 +36,8 @@ class Define(NamedTuple):
 class Create(NamedTuple):
     """Insert a run and its first event, unless the id is taken.
 
-    With an `owner` the run is born claimed: running, under epoch 1.
+    With an `owner` the run is born claimed: running, under epoch 1. That is refused, without a row,
+    if its queue is managed. There it joins the line instead, if it is due.
     """
 
     ns: str
@@ -56,6 +58,8 @@ class Create(NamedTuple):
     """The first message in its inbox: with it from the first moment, or not at all."""
     link: Link | None = None
     """What ties a child to its parent, in whose commit it is created."""
+    place: Place | None = None
+    """Its key in the line of a managed queue, and how long it may stand there."""
 
 
 class Replied(NamedTuple):
@@ -204,6 +208,28 @@ class Depart(NamedTuple):
     is_parent: bool = True
 
 
+class Free(NamedTuple):
+    """Give back what a run that closes has at its queue: its slot, or its place in line.
+
+    Only among the `sends` of the turn that closes the run. A `Move` that closes does it too.
+    """
+
+    ns: str
+    run: str
+
+
+class SetQueue(NamedTuple):
+    """Give a queue a row, or change it; what is None stays as it is.
+
+    Refused if nothing would change.
+    """
+
+    ns: str
+    name: str
+    limits: Limits | None = None
+    paused: bool | None = None
+
+
 class Annotate(NamedTuple):
     """Keep what the steps and the body of a held run say, beside its history.
 
@@ -252,10 +278,13 @@ class Prune(NamedTuple):
     every: int = 0
 
 
-Send = Create | Put | Depart
-"""What a turn may do to other runs."""
+Send = Create | Put | Depart | Free
+"""What a turn may do beside its run: to others, to queues."""
 
-Write = Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define
+Write = (
+    Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define
+    | SetQueue
+)  # fmt: skip
 
 
 class Claim(NamedTuple):
@@ -305,6 +334,10 @@ class Claimed(NamedTuple):
     """Workers that runs were taken from in this commit, and how many from each."""
     convicts: tuple[Run, ...] = ()
     """Runs that were not taken because of their strikes."""
+    ticketed: frozenset[str] = frozenset()
+    """Those `runs` that have a ticket: whoever closes them gives it back."""
+    overdue: tuple[Ticket, ...] = ()
+    """Tickets of runs that have not begun, and may no longer."""
 
 
 class Outcome(NamedTuple):

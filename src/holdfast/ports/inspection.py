@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.limits import Ticket
 from holdfast.model.run import Loaded, Run
 from holdfast.model.workers import WorkerRow
 from holdfast.model.writes import Filter, Page
@@ -45,6 +46,10 @@ class InspectedStore(Store, Protocol):
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
         """Return the bucket of every run; a run that is in none, or in two, is lost."""
+        ...
+
+    async def ticket(self, ns: str, run: str) -> Ticket | None:
+        """Return the place of a run at its queue, if that is managed."""
         ...
 
     async def workers(self) -> list[WorkerRow]:

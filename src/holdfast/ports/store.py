@@ -8,6 +8,7 @@ from typing import Protocol
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
+from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -91,6 +92,10 @@ class Store(Protocol):
         """Return what runs wait for from outside, the oldest first: of one run also what is
         settled, of all runs what is open.
         """
+        ...
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        """Return the managed queues as they are, by name."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:

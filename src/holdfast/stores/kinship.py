@@ -14,7 +14,7 @@ from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Create, Depart, Notice, Outcome, Send, Write
+from holdfast.model.writes import Create, Depart, Free, Notice, Outcome, Send, Write
 from holdfast.stores.notices import notices_of
 
 
@@ -45,6 +45,10 @@ class Family(Protocol):
         """Carry out one write."""
         ...
 
+    def free(self, write: Free) -> list[Notice]:
+        """Give back what a run has at its queue."""
+        ...
+
 
 def taken(family: Family, sends: Iterable[Send]) -> str:
     """Return the id of a new child that other work has already; nothing, if there is none."""
@@ -65,6 +69,8 @@ def carry_out(family: Family, sends: Iterable[Send]) -> tuple[Notice, ...]:
             heard += depart(family, send)
         elif isinstance(send, Create):
             heard += _create(family, send)
+        elif isinstance(send, Free):
+            heard += family.free(send)
         else:
             heard += _apply(family, send)
     return tuple(heard)

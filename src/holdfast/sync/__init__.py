@@ -3,9 +3,12 @@
 from holdfast.sync.client import (
     SyncClient,
     SyncEntityHandle,
+    SyncQueues,
     SyncRunHandle,
     SyncUpdateHandle,
 )
 from holdfast.sync.portal import Portal
 
-__all__ = ["Portal", "SyncClient", "SyncEntityHandle", "SyncRunHandle", "SyncUpdateHandle"]
+__all__ = [
+    "Portal", "SyncClient", "SyncEntityHandle", "SyncQueues", "SyncRunHandle", "SyncUpdateHandle",
+]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
@@ -23,8 +24,10 @@ from holdfast.model.diffing import Diff
 from holdfast.model.durations import Duration
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
+from holdfast.model.limits import QueueState, Rate
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import RunStatus
+from holdfast.queues import Queues
 from holdfast.steering import Steered
 from holdfast.sync.portal import Portal
 from holdfast.talking import QuestionList, Settling, StartOptions, UpdateHandle, Wait
@@ -282,6 +285,58 @@ class SyncEntityHandle(Generic[E]):
         return SyncEntityHandle(self._portal, self._inside.options(id=id))
 
 
+class SyncQueues:
+    """The queues of a store that have limits or are paused, for sync code."""
+
+    def __init__(self, portal: Portal[Any], inside: Queues) -> None:
+        self._portal, self._inside = portal, inside
+
+    def list(self) -> tuple[QueueState, ...]:
+        """Return them by name, each with its limits, slots held and runs in line."""
+        return self._portal.call("list", self._inside.list())
+
+    def get(self, name: str) -> QueueState:
+        """Return one of them. Raises `UnknownQueue` if it has neither limits nor a line."""
+        return self._portal.call("get", self._inside.get(name))
+
+    def pause(self, name: str) -> bool:
+        """Let no more runs of a queue begin; tell whether that is news.
+
+        Runs that have begun go on. Raises `InvalidValue` for the usual queue.
+        """
+        return self._portal.call("pause", self._inside.pause(name))
+
+    def resume(self, name: str) -> bool:
+        """Let runs of a queue begin again; tell whether that is news."""
+        return self._portal.call("resume", self._inside.resume(name))
+
+    def set(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        key_concurrency: int | None = None,
+        worker_concurrency: int | None = None,
+        rate: Rate | None = None,
+    ) -> bool:
+        """Give a queue these limits in the place of those it had; tell whether that is news.
+
+        What is not given is no limit. Runs that have begun go on, also if they are more than the
+        new limits allow. What `app.queue` says counts again at the next `open`. Raises
+        `BadDefinition` or `InvalidValue`.
+        """
+        return self._portal.call(
+            "set",
+            self._inside.set(
+                name,
+                concurrency=concurrency,
+                key_concurrency=key_concurrency,
+                worker_concurrency=worker_concurrency,
+                rate=rate,
+            ),
+        )
+
+
 class SyncClient(SyncSettling):
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -293,6 +348,11 @@ class SyncClient(SyncSettling):
     def app(self) -> App:
         """The app it was opened by."""
         return self._inside.app
+
+    @property
+    def queues(self) -> SyncQueues:
+        """The queues that have limits."""
+        return SyncQueues(self._portal, self._inside.queues)
 
     def close(self) -> None:
         """Stop the worker, close the store and end the thread."""
@@ -314,17 +374,23 @@ class SyncClient(SyncSettling):
         attributes: Mapping[str, Value] = NO_LABELS.attributes,
         queue: str | None = None,
         priority: int | None = None,
+        queue_key: str | None = None,
+        queue_timeout: Duration | None = None,
+        delay: Duration | None = None,
+        start_at: datetime | None = None,
     ) -> SyncRunHandle[R]:
         """Start a run and return once it is stored.
 
         `timeout` is how long it may take from now on; without it, what the workflow says, with
         None, for ever. `queue` and `priority` (1 goes first, 5 last) are where it waits for a
-        worker; without them, what the workflow says.
+        worker; without them, what the workflow says. On a queue, keys take turns: `queue_key` is
+        the run's, and `queue_timeout` how long it may wait there to begin, before it ends
+        `timed_out`. It begins after a `delay`, or at `start_at`, if one of these is given.
 
         The id is the idempotency key: the same id, workflow and input find the same run, with the
-        tags, attributes, queue and priority it was first started with. Raises `RunConflict` if
+        tags, attributes, place and time it was first started with. Raises `RunConflict` if
         the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
-        `InvalidTag` if a tag cannot be stored.
+        `InvalidTag` if a tag cannot be stored, `InvalidValue` for other options that cannot be.
         """
         return SyncRunHandle(
             self._portal,
@@ -338,6 +404,10 @@ class SyncClient(SyncSettling):
                     attributes=attributes,
                     queue=queue,
                     priority=priority,
+                    queue_key=queue_key,
+                    queue_timeout=queue_timeout,
+                    delay=delay,
+                    start_at=start_at,
                 ),
             ),
         )

@@ -17,6 +17,7 @@ from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
+from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -49,6 +50,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "export": ("before", "after", "away"),
     "logs": ("before", "after", "away"),
     "waits": ("before", "after", "away"),
+    "queues": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -181,6 +183,10 @@ class CrashStore:
     async def waits(self, wanted: WaitFilter) -> list[Wait]:
         """Read what runs wait for from outside."""
         return await self._call("waits", lambda: self._inner.waits(wanted), wanted.run)
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        """Read the managed queues."""
+        return await self._call("queues", lambda: self._inner.queues(ns))
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

@@ -23,9 +23,9 @@ __all__ = ["Acknowledged", "Caller", "Ending"]
 class Caller(Answerer):
     """What a script talks to."""
 
-    async def start(self, bound: Bound[Any], id: str) -> None:
+    async def start(self, bound: Bound[Any], id: str, **options: Any) -> None:
         """Start a run, or find it; its id is also its tag."""
-        await self._surely(lambda: self._client.start(bound, id=id, tags=[id]))
+        await self._surely(lambda: self._client.start(bound, id=id, tags=[id], **options))
         self._started(bound, id)
 
     async def copy(self, run: str, id: str) -> tuple[str, ...]:
@@ -101,6 +101,10 @@ class Caller(Answerer):
             closed_at = (await self.row(run)).closed_at or 0
             await self._surely(lambda: engine.do(PruneRuns(engine.ns, closed_at + 1)))
         self._told.starts = [start for start in self._told.starts if start.run != run]
+
+    async def look_at_queues(self) -> None:
+        """Read the queues that have limits."""
+        await self._surely(self._client.queues.list)
 
     async def result(self, run: str) -> Ending:
         """Return how the run ended, when it has; what is told must be stored by then."""

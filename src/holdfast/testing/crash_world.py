@@ -30,6 +30,7 @@ from holdfast.model.dump import Dump
 from holdfast.model.settings import Settings
 from holdfast.model.status import OPEN
 from holdfast.ports.store import Store
+from holdfast.queues import declare
 from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
 from holdfast.testing.crash_caller import Acknowledged, Caller
 from holdfast.testing.crash_homes import Home, MemoryHome, Observed
@@ -262,6 +263,8 @@ class World:
         async with AsyncExitStack() as stack:
             await store.open()
             stack.push_async_callback(store.close)
+            if self.scenario.app.queues:
+                await self._declare(store)
             host = None if scripted and self.scenario.apart else self._worker(process, store)
             poll = self.scenario.settings.poll if self.scenario.is_watched else POLL
             engine = LocalEngine(store, self.scenario.app.namespace, host, poll=poll)
@@ -275,6 +278,15 @@ class World:
                 self._scripted.set()
             if host is not None:
                 await process.leaves.wait()
+
+    async def _declare(self, store: Store) -> None:
+        """Give the app's queues their limits, as whoever opens an app does."""
+        app = self.scenario.app
+        while True:
+            try:
+                return await declare(store, app.namespace, app.queues)
+            except StoreError:
+                await asyncio.sleep(POLL)
 
     def _worker(self, process: Process, store: Store) -> Worker:
         process.worker = self.plant.worker(

@@ -16,6 +16,7 @@ from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
+from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -132,6 +133,10 @@ class InlineStore(Calls):
     async def waits(self, wanted: WaitFilter) -> list[Wait]:
         """Return what runs wait for from outside."""
         return await self._call(self.inner.waits, wanted)
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        """Return the managed queues."""
+        return await self._call(self.inner.queues, ns)
 
     async def dump(self) -> Dump:
         """Return everything."""

@@ -30,6 +30,7 @@ from holdfast.client import Client
 from holdfast.engines.local import LocalEngine
 from holdfast.hosts.worker import Worker
 from holdfast.model.settings import Settings
+from holdfast.queues import declare
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.loop import VirtualLoop
 from holdfast.testing.threadless import ThreadlessLoop, without_threads
@@ -81,6 +82,7 @@ async def _tell(
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
+        await declare(store, app.namespace, app.queues)
         engine.open()
         stack.push_async_callback(engine.close)
         await stack.enter_async_context(worker)

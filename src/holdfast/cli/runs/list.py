@@ -161,8 +161,8 @@ def _cells(run: Run, labels: Labels, now: int) -> list[Cell]:
 def _waits_for(run: Run, now: int) -> str:
     """Say in a few words what an open run waits for."""
     parts = [clean(run.reason)] if run.reason else []
-    if run.status == "waiting" and run.wake_at is not None:
-        parts.append(f"due {ahead(run.wake_at, now)}")
+    if run.status == "waiting" and run.due_at is not None:
+        parts.append(f"due {ahead(run.due_at, now)}")
     return " · ".join(parts)
 
 

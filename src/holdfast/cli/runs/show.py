@@ -118,8 +118,8 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     facts = [("started", f"{moment(run.created_at)}, {ago(run.created_at, now)}")]
     if run.closed_at is not None:
         facts.append(("ended", f"{moment(run.closed_at)}, {ago(run.closed_at, now)}"))
-    if run.wake_at is not None:
-        facts.append(("due", f"{moment(run.wake_at)}, {ahead(run.wake_at, now)}"))
+    if run.due_at is not None:
+        facts.append(("due", f"{moment(run.due_at)}, {ahead(run.due_at, now)}"))
     facts += [("forked", _forked(event)) for event in events if event.kind == "run.forked"][-1:]
     if run.reason:
         facts.append(("reason", clean(run.reason)))

@@ -18,6 +18,7 @@ from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of
 from holdfast.cli.failures import owed_in
 from holdfast.cli.questions import typed
+from holdfast.cli.runs.lining import Standing
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
 from holdfast.cli.workers import said_by
@@ -30,6 +31,7 @@ from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
 from holdfast.model.waits import Wait, WaitFilter, question_in, token_in
 from holdfast.model.workers import WorkerRow
+from holdfast.ports.inspection import InspectedStore
 
 Next = tuple[str, str]
 
@@ -44,6 +46,8 @@ class Case(NamedTuple):
     definitions: tuple[Definition, ...]
     waits: tuple[Wait, ...] = ()
     """What it waits for from outside."""
+    standing: Standing | None = None
+    """Where it stands in line, if it does."""
 
     @property
     def run(self) -> Run:
@@ -89,7 +93,8 @@ def command(door: Door, run: str, as_json: bool) -> None:
         known = await store.definitions(loaded.run.ns, loaded.run.workflow)
         waits = await store.waits(WaitFilter(loaded.run.ns, loaded.run.id))
         still = tuple(wait for wait in waits if wait.state == "open")
-        return Case(loaded, tuple(await store.workers()), store.now(), door.url, known, still)
+        workers, stands = tuple(await store.workers()), await _standing(store, loaded.run)
+        return Case(loaded, workers, store.now(), door.url, known, still, stands)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
@@ -102,6 +107,15 @@ def command(door: Door, run: str, as_json: bool) -> None:
         say_json({"id": case.run.id, "bucket": bucket, "why": told.sentences, "next": commands})
         return
     _say(case, bucket, told)
+
+
+async def _standing(store: InspectedStore, run: Run) -> Standing | None:
+    """Return where a run stands in line, if it does."""
+    ticket = None if run.queue == DEFAULT_QUEUE else await store.ticket(run.ns, run.id)
+    if ticket is None or ticket.state != "waiting":
+        return None
+    states = await store.queues(run.ns)
+    return next((Standing(ticket, s) for s in states if s.queue.name == run.queue), None)
 
 
 def _say(case: Case, bucket: str, told: Told) -> None:
@@ -215,6 +229,12 @@ def _orphaned(case: Case) -> Told:
 
 
 def _due(case: Case) -> Told:
+    if case.standing is not None:
+        sentences = [*case.standing.told(case.now), *_pinned(case)]
+        if not case.listening:
+            sentences.append("No worker is listening on this store.")
+            return Told(sentences, [case.work, *case.standing.commands])
+        return Told(sentences, [*case.standing.commands, case.watch])
     at = case.run.wake_at or case.now
     when, messages = f"{moment(at)} ({ahead(at, case.now)})", _awaited(case.run)
     sentences = [f"It sleeps until {when} and goes on by itself."]

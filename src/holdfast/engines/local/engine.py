@@ -100,7 +100,7 @@ class LocalEngine:
         """
         host = self.host
         owner = host.offer(command.queue) if host is not None and is_known else None
-        if command.wake_at > command.at:
+        if command.wake_at > command.at or command.place is not None:
             owner = None
         # The first start of a definition in this process keeps its shape, in the same commit.
         definition = (command.workflow, command.version, command.shape)
@@ -113,6 +113,9 @@ class LocalEngine:
         outcomes = await self.store.write(writes)
         if host is not None and len(commands) > 1:
             host.lease.note()
+        if owner is not None and outcomes[-1].run is None and not outcomes[-1].applied:
+            # Its queue is managed, so it has to stand in line.
+            return await self.start(command._replace(owner=None), is_known=False)
         run: Run = dispatch.read(command, outcomes[-1])
         if outcomes[-1].applied:
             self._defined.add(definition)

@@ -65,7 +65,7 @@ class Child(Generic[R_co]):
         return f"<child {self.id}>"
 
 
-def start_child(
+def start_child(  # noqa: PLR0913 - each by its name
     bound: Bound[R],
     *,
     id: str | None = None,
@@ -73,6 +73,8 @@ def start_child(
     timeout: Duration | Keep | None = KEEP,
     queue: str | None = None,
     priority: int | None = None,
+    queue_key: str | None = None,
+    queue_timeout: Duration | None = None,
 ) -> Coroutine[Any, Any, Child[R]]:
     """Start a child run and return a handle on it.
 
@@ -85,8 +87,9 @@ def start_child(
     if not isinstance(bound, Bound):
         raise not_bound(bound, "hf.start_child")
     options = bound.workflow.child_options(
-        id=id, on_parent_close=on_parent_close, timeout=timeout, queue=queue, priority=priority
-    )
+        id=id, on_parent_close=on_parent_close, timeout=timeout, queue=queue, priority=priority,
+        queue_key=queue_key, queue_timeout=queue_timeout,
+    )  # fmt: skip
 
     def made(known: Known) -> Child[R]:
         return Child(machine, known)

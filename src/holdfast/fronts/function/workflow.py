@@ -16,6 +16,7 @@ from holdfast.model.asks import ChildOptions
 from holdfast.model.checks import checked_id
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.family import POLICIES, ParentClose
+from holdfast.model.limits import placed
 from holdfast.model.queues import (
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
@@ -80,7 +81,7 @@ class Workflow(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"
 
-    def options(
+    def options(  # noqa: PLR0913 - each by its name
         self,
         *,
         id: str | None = None,
@@ -88,17 +89,20 @@ class Workflow(Generic[P, R]):
         timeout: Duration | Keep | None = KEEP,
         queue: str | None = None,
         priority: int | None = None,
+        queue_key: str | None = None,
+        queue_timeout: Duration | None = None,
     ) -> ChildCall[P, R]:
         """Return this workflow with settings for one call in a body: `ship.options(id=...)(order)`.
 
         What is not given stays as the definition has it; `timeout=None` takes the limit away.
         """
         options = self.child_options(
-            id=id, on_parent_close=on_parent_close, timeout=timeout, queue=queue, priority=priority
-        )
+            id=id, on_parent_close=on_parent_close, timeout=timeout, queue=queue,
+            priority=priority, queue_key=queue_key, queue_timeout=queue_timeout,
+        )  # fmt: skip
         return ChildCall(self, options)
 
-    def child_options(
+    def child_options(  # noqa: PLR0913 - each by its name
         self,
         *,
         id: str | None = None,
@@ -106,6 +110,8 @@ class Workflow(Generic[P, R]):
         timeout: Duration | Keep | None = KEEP,
         queue: str | None = None,
         priority: int | None = None,
+        queue_key: str | None = None,
+        queue_timeout: Duration | None = None,
     ) -> ChildOptions:
         """Return how a child of this workflow is started. Raises on what is no setting."""
         if on_parent_close not in POLICIES:
@@ -114,12 +120,14 @@ class Workflow(Generic[P, R]):
                 what=f"on_parent_close={on_parent_close!r:.60} is no policy",
                 hint=f"Give one of {listed}.",
             )
+        where = self.queue if queue is None else checked_queue(queue)
         return ChildOptions(
             id=None if id is None else checked_id(id, field="child id"),
             policy=on_parent_close,
             timeout=self.timeout if isinstance(timeout, Keep) else _limit(timeout),
-            queue=self.queue if queue is None else checked_queue(queue),
+            queue=where,
             priority=self.priority if priority is None else checked_priority(priority, self.name),
+            place=placed(where, queue_key, queue_timeout, f"a child of workflow {self.name}"),
         )
 
     @functools.cached_property

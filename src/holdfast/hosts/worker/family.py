@@ -185,6 +185,7 @@ def _created(ask: ChildAsk, run: Run, depth: int, at: int) -> Send:
         timeout=options.timeout,
         queue=options.queue,
         priority=options.priority,
+        place=options.place,
         link=Link(run.id, ask.key, run.generation, options.policy),
         depth=depth,
     )

@@ -49,7 +49,7 @@ class Held:
         "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors",
         "_waiting", "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq",
         "keyed_as", "last_at", "machine", "needs", "notebook", "paused", "run", "running", "seq",
-        "state", "waits",
+        "state", "ticketed", "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -63,8 +63,7 @@ class Held:
         self.inbox_seq = run.inbox_seq
         self.keyed_as = run.generation
         self.cancelled_at: int | None = None
-        self.paused = False
-        self.draining = False
+        self.paused = self.draining = self.ticketed = False
         self._deadline = run.deadline
         self._overdue: str | None = None
         self._retries = NO_RETRIES

@@ -85,7 +85,7 @@ class Session(Feeding):
 
     def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
-        draft = Draft(self.run, self.seq, self._stamp(), self.family)
+        draft = Draft(self.run, self.seq, self._stamp(), self.family, self.ticketed)
         draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, NO_RESULTS
         mail, self._mail = self._mail, ()
@@ -372,14 +372,14 @@ class Session(Feeding):
     async def _set_aside(self, error: HoldfastError) -> None:
         """Block the run with the reason."""
         mail, self._mail = self._mail, ()
-        draft = Draft(self.run, self.seq, self._stamp(), self.family)
+        draft = Draft(self.run, self.seq, self._stamp(), self.family, self.ticketed)
         self._block(draft, error, mail)
         await self._end_waits(draft)
         self._commit(draft, Turn(), [])
 
     async def give_up(self, error: HoldfastError) -> None:
         """Block the run after its session has failed, if that is still possible."""
-        draft = Draft(self.run, self.seq, self._stamp(), self.family)
+        draft = Draft(self.run, self.seq, self._stamp(), self.family, self.ticketed)
         self._block(draft, error, self._mail)
         await self._end_waits(draft)
         command = draft.command(self._worker.id, self.inbox_seq)

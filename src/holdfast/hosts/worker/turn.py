@@ -13,7 +13,7 @@ from holdfast.model.makers import maker
 from holdfast.model.run import Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.waits import Waits
-from holdfast.model.writes import Replied, Send
+from holdfast.model.writes import Free, Replied, Send
 
 CLOSES: dict[str, EventKind] = {
     "completed": "run.completed",
@@ -32,12 +32,14 @@ class Draft:
     __slots__ = (
         "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
         "at", "continues", "events", "family", "intends", "replies", "run", "sends", "status",
-        "superseded_by", "supersedes", "waits",
+        "superseded_by", "supersedes", "ticketed", "waits",
     )  # fmt: skip
 
-    def __init__(self, run: Run, seq: int, at: int, family: Family | None = None) -> None:
+    def __init__(
+        self, run: Run, seq: int, at: int, family: Family | None = None, ticketed: bool = False
+    ) -> None:
         self.run, self._seq = run, seq
-        self.family = family
+        self.family, self.ticketed = family, ticketed
         self.sends: list[Send] = []
         self.at = at
         self.events: list[Event] = []
@@ -132,6 +134,8 @@ class Draft:
         closing = self.add(Event(CLOSES[ended.status], self.at, payload=payload))
         if self.family is not None:
             self.sends.append(self.family.departure(self.run, closing))
+        if self.ticketed:
+            self.sends.append(Free(self.run.ns, self.run.id))
 
     def block(
         self,

@@ -19,6 +19,7 @@ from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard, paranoid
 from holdfast.hosts.worker.convict import verdict
 from holdfast.hosts.worker.exact import Exact
+from holdfast.hosts.worker.expiring import expire
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
 from holdfast.hosts.worker.lease import Lease
@@ -37,6 +38,7 @@ from holdfast.machine import Machine
 from holdfast.machine.looking import Look, Seen
 from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
+from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import SINCE_START, Loaded, Run
 from holdfast.model.settings import Settings
 from holdfast.model.waits import Wait, WaitFilter
@@ -274,6 +276,8 @@ class Worker:
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
         self._leftovers.tell(claimed)
+        if claimed.overdue:
+            await expire(self.store, claimed.overdue)
         if claimed.dead:
             taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
         await self._retention.tend(idle=not taken)
@@ -322,11 +326,11 @@ class Worker:
             log.warning("worker %s is gone; %d of its runs can go on", worker, count)
             self.takeovers += count
         for run in claimed.runs:
-            self._take(run, claimed.first_events.get(run.id))
+            self._take(run, claimed.first_events.get(run.id), run.id in claimed.ticketed)
         if claimed.runs:
             self._lease.note()
 
-    def _take(self, run: Run, first: Event | None = None) -> None:
+    def _take(self, run: Run, first: Event | None, ticketed: bool) -> None:
         session = self._parked.pop(run.id, None)
         if session is not None:
             session.take_over(run)
@@ -335,6 +339,7 @@ class Worker:
             # Whoever held it before may have left heartbeats: then all of it is read.
             if first is not None and run.epoch == 1:
                 session.adopt(first)
+        session.ticketed = ticketed
         self._hold(session)
 
     async def _take_strays(self, claimed: Claimed, before: Sequence[str]) -> None:
@@ -348,7 +353,7 @@ class Worker:
             loaded = await self.store.load(self.app.namespace, run, NO_EVENTS)
             if loaded is not None and loaded.run.owner == self.id and run not in self.sessions:
                 log.warning("run %s was ours without our knowledge; going on with it", run)
-                self._take(loaded.run)
+                self._take(loaded.run, None, loaded.run.queue != DEFAULT_QUEUE)
         self._strays = strays
 
     def _tell_sessions(self, claimed: Claimed, before: Sequence[str]) -> None:

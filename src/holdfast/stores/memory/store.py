@@ -7,7 +7,7 @@ leases by the store's clock, one commit a batch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
@@ -16,7 +16,7 @@ from holdfast.model.events import since_start
 from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
-from holdfast.model.queues import NEGLECTED
+from holdfast.model.queues import IN_LINE, NEGLECTED
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.waits import Wait, WaitFilter
@@ -26,6 +26,7 @@ from holdfast.ports.transaction import Work
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.business import Business
 from holdfast.stores.memory.inspection import Inspection
+from holdfast.stores.memory.limits import Lines, Shown
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
@@ -68,7 +69,7 @@ class Written:
             hear(heard)
 
 
-class MemoryStore(Written, Inspection):
+class MemoryStore(Written, Inspection, Shown):
     """Keeps runs for as long as the process lives."""
 
     async def open(self) -> None:
@@ -84,16 +85,23 @@ class MemoryStore(Written, Inspection):
         now, tables = self.now(), self._tables
         with tables.transaction():
             reaped = [(reap.worker, apply(tables, reap, now).total) for reap in claim.reaps]
+            lines = Lines(tables, claim, now)
+            if claim.limit > 0:
+                lines.line_up()
         mine = [run for run in tables.runs.values() if run.ns == claim.ns]
         queued = [run for run in mine if _is_queued(run)]
         served = [run for run in queued if _is_served(run, claim)]
         due = _in_order([run for run in served if _due_at(run) <= now])
-        known = [run for run in due if _is_known(run, claim)]
-        later = [_due_at(run) for run in served if run not in due and _is_known(run, claim)]
         neglected = [run for run in queued if _due_at(run) <= now - NEGLECTED]
-        with self._tables.transaction():
-            chosen, convicts = _choose(known, claim)
+        with tables.transaction():
+            chosen: list[Run] = []
+            due_now = _along_the_lanes(due, lines, claim, chosen)
+            convicts = _choose(due_now, lines, claim, chosen)
             taken = tuple(self._take(run, claim, now) for run in chosen)
+        waiting = [run for run in tables.runs.values() if run.ns == claim.ns and _is_queued(run)]
+        later = [
+            _due_at(run) for run in waiting if _is_served(run, claim) and _is_known(run, claim)
+        ]
         own = [run for run in tables.runs.values() if run.owner == claim.worker]
         held = [run for run in own if run.ns == claim.ns]
         return Claimed(
@@ -103,12 +111,16 @@ class MemoryStore(Written, Inspection):
             dead=self._dead(claim.worker, now),
             unregistered=tuple(sorted({_named(run) for run in due if not _is_known(run, claim)})),
             unserved=tuple(sorted({run.queue for run in neglected if not _is_served(run, claim)})),
-            next_wake_at=min(later, default=None),
+            next_wake_at=min(
+                (at for at in (*later, *lines.next_at()) if now < at < IN_LINE), default=None
+            ),
             first_events={
                 run.id: tables.events[run.ns, run.id][0] for run in taken if run.seq == 1
             },
             reaped=tuple((worker, count) for worker, count in reaped if count),
             convicts=convicts,
+            ticketed=frozenset(run.id for run in taken if (run.ns, run.id) in tables.tickets),
+            overdue=lines.overdue() if lines.queues else (),
         )
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -207,6 +219,8 @@ class MemoryStore(Written, Inspection):
             },
             children=dict(tables.children),
             definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
+            queues=tuple(queue for _, queue in sorted(tables.queues.items())),
+            tickets=tuple(ticket for _, ticket in sorted(tables.tickets.items())),
             waits=tuple(
                 waits[step] for _, waits in sorted(tables.waits.items()) for step in sorted(waits)
             ),
@@ -225,6 +239,9 @@ class MemoryStore(Written, Inspection):
             updated_at=now,
         )  # fmt: skip
         tables.put_run(taken)
+        ticket = tables.tickets.get((run.ns, run.id))
+        if ticket is not None and ticket.state == "waiting":  # it leaves the line to end
+            tables.put_ticket(ticket._replace(state="new", expires_at=None))
         return taken
 
     def _dead(self, me: str, now: int) -> tuple[tuple[str, bool], ...]:
@@ -278,18 +295,39 @@ def _named(run: Run) -> str:
     return f"{run.workflow}/{run.version}" if run.version else run.workflow
 
 
-def _choose(due: list[Run], claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
-    """Return the first `limit` runs, of which at most `suspects` crashed a worker twice.
+def _along_the_lanes(
+    due: list[Run], lines: Lines, claim: Claim, chosen: list[Run]
+) -> Generator[tuple[Run, bool]]:
+    """Yield due runs lane by lane, and tell of each whether it was admitted just now."""
+    lanes: dict[tuple[int, int, str, bool], list[Run]] = {}
+    oldest: dict[tuple[str, int], int] = {}
+    for run in due:
+        first = oldest.setdefault((run.queue, run.priority), _due_at(run))
+        if _is_known(run, claim) and lines.may_go_on(run):
+            lanes.setdefault((run.priority, first, run.queue, False), []).append(run)
+    lanes.update({(*head, True): [] for head in lines.heads()})
+    for (priority, _, queue, is_line), runs in sorted(lanes.items(), key=lambda lane: lane[0]):
+        for run in runs:
+            if lines.room_on_worker(queue):
+                yield run, False
+        if is_line and len(chosen) < claim.limit:
+            for run in lines.admit(queue, priority, claim.limit - len(chosen)):
+                yield run, True
 
-    Beside them the runs met on the way that crashed too many.
+
+def _choose(
+    due: Iterable[tuple[Run, bool]], lines: Lines, claim: Claim, chosen: list[Run]
+) -> tuple[Run, ...]:
+    """Choose the first `limit` runs, of which at most `suspects` crashed a worker twice.
+
+    Return the runs met on the way that crashed too many.
     """
-    chosen: list[Run] = []
     convicts: list[Run] = []
     suspects = 0
-    for run in due:
-        if len(chosen) >= claim.limit:
-            break
-        if run.strikes >= 2:
+    if claim.limit <= 0:
+        return ()
+    for run, is_admitted in due:
+        if run.strikes >= 2 and not is_admitted:
             if not claim.suspects:
                 continue
             if run.strikes >= claim.strikes:
@@ -299,7 +337,10 @@ def _choose(due: list[Run], claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
                 continue
             suspects += 1
         chosen.append(run)
-    return chosen, tuple(convicts)
+        lines.takes(run.queue)
+        if len(chosen) >= claim.limit:
+            break
+    return tuple(convicts)
 
 
 def _matches(run: Run, labels: Labels, filter: Filter) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from holdfast.errors import StoreError
 from holdfast.model.annotations import LogLine, Progress
@@ -11,11 +12,13 @@ from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.labels import NO_LABELS, Labels
+from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
 from holdfast.model.waits import Wait
 from holdfast.model.writes import Define
 
 RunKey = tuple[str, str]
+T = TypeVar("T")
 
 
 class Undoing:
@@ -36,7 +39,37 @@ class Undoing:
             raise
 
 
-class Tables(Undoing):
+class Arrangements(Undoing):
+    """The tables of managed queues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues: dict[tuple[str, str], Queue] = {}
+        self.tickets: dict[RunKey, Ticket] = {}
+        self.admissions: dict[tuple[str, str], dict[int, int]] = {}
+
+    def put_queue(self, queue: Queue) -> None:
+        """Give a queue a row, or replace it."""
+        self._put(self.queues, (queue.ns, queue.name), queue)
+
+    def put_ticket(self, ticket: Ticket) -> None:
+        """Give a run a place at its queue, or another one."""
+        self._put(self.tickets, (ticket.ns, ticket.run), ticket)
+
+    def put_admissions(self, queue: tuple[str, str], times: dict[int, int]) -> None:
+        """Remember when runs were last admitted to a queue, by their numbers."""
+        self._put(self.admissions, queue, times)
+
+    def _put(self, table: dict[RunKey, T], key: RunKey, row: T) -> None:
+        before = table.get(key)
+        table[key] = row
+        if before is None:
+            self._undo.append(lambda: table.pop(key))
+        else:
+            self._undo.append(lambda: table.__setitem__(key, before))
+
+
+class Tables(Arrangements):
     """Dictionaries named as the tables of the other stores. Change them by the methods only."""
 
     def __init__(self) -> None:
@@ -69,7 +102,7 @@ class Tables(Undoing):
         run, events, inbox = self.runs.pop(key), self.events.pop(key), self.inbox.pop(key)
         labels = self.labels.pop(key, None)
         lines, link = self.logs.pop(key, {}), self.children.pop(key, None)
-        waits = self.waits.pop(key, {})
+        waits, ticket = self.waits.pop(key, {}), self.tickets.pop(key, None)
         self.drop_progress(key)
 
         def restore() -> None:
@@ -79,6 +112,8 @@ class Tables(Undoing):
                 self.labels[key] = labels
             if link is not None:
                 self.children[key] = link
+            if ticket is not None:
+                self.tickets[key] = ticket
 
         self._undo.append(restore)
 

@@ -19,8 +19,10 @@ from holdfast.model.writes import (
     Create,
     Define,
     Depart,
+    Free,
     Import,
     Move,
+    Notice,
     Origin,
     Outcome,
     Prune,
@@ -29,9 +31,11 @@ from holdfast.model.writes import (
     Renew,
     Retire,
     Rewind,
+    SetQueue,
     Write,
 )
 from holdfast.stores import kinship
+from holdfast.stores.memory import limits
 from holdfast.stores.memory.tables import RunKey, Tables
 
 
@@ -44,6 +48,8 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
     key = (write.ns, write.id)
     if key in tables.runs:
         return Outcome(False, tables.runs[key])
+    if not limits.may_be_born(tables, write):
+        return Outcome(False)
     owned = write.owner is not None
     run = Run(
         ns=write.ns, id=write.id, workflow=write.workflow, version=write.version,
@@ -61,7 +67,7 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
         _define(tables, write.defines, now)
     if write.message is not None:
         tables.put_message(key, write.message)
-    return Outcome(True, run)
+    return Outcome(True, run if owned else limits.line_up_new(tables, write, run, now))
 
 
 def _import(tables: Tables, write: Import, now: int) -> Outcome:
@@ -181,6 +187,10 @@ class Kindred:
         """Carry out one write."""
         return apply(self._tables, write, self._now)
 
+    def free(self, write: Free) -> list[Notice]:
+        """Give back what a run has at its queue."""
+        return limits.free(self._tables, write)
+
 
 def _put(tables: Tables, write: Put, now: int) -> Outcome:
     key = (write.ns, write.run)
@@ -203,6 +213,8 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         changed = changed._replace(strikes=0)
         if run.status in ASIDE:
             changed = changed._replace(status="waiting", wake_at=now)
+        elif run.status == "pending":
+            changed = changed._replace(wake_at=min(run.wake_at or now, now))
     tables.put_run(changed)
     tables.put_message(key, write.message._replace(n=place))
     return Outcome(True, changed)
@@ -247,6 +259,7 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
     if write.status in CLOSED:
         departs = Depart(write.ns, write.run, changed.generation, event)
         heard += kinship.depart(Kindred(tables, now), departs)
+        heard += limits.free(tables, Free(write.ns, write.run))
     return Outcome(True, changed, heard=tuple(heard))
 
 
@@ -373,4 +386,5 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Retire: _retire,
     Prune: _prune,
     Define: _define,
+    SetQueue: limits.set_queue,
 }

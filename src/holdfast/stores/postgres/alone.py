@@ -21,9 +21,10 @@ from holdfast.model.writes import (
     Reap,
     Retire,
     Rewind,
+    SetQueue,
     Write,
 )
-from holdfast.stores.postgres import forks, kindred
+from holdfast.stores.postgres import forks, kindred, limits
 from holdfast.stores.postgres.bases import add_bases
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, kept, tag_rows
@@ -156,6 +157,7 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     if write.status in CLOSED:
         departs = Depart(ns, run, changed.generation, numbered)
         heard += await kindred.depart(ask, [departs], now, write_alone)
+        heard += await limits.free(ask, ns, [run])
     return Outcome(True, changed, heard=tuple(heard))
 
 
@@ -216,4 +218,5 @@ _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]
     Retire: _retire,
     Prune: _prune,
     Define: _define,
+    SetQueue: limits.set_queue,
 }

@@ -14,12 +14,17 @@ from holdfast.stores.postgres.statements import Statement, fragments, statement
 from holdfast.stores.postgres.target import Row
 
 
-def _along_the_lanes(name: str) -> Statement:
+def _along_the_lanes(name: str, which_queues: str, which_runs: str) -> Statement:
     texts = fragments()
-    return statement("\n".join((texts["lanes"], texts[name])))
+    which_queues, which_runs = (texts.get(each, each) for each in (which_queues, which_runs))
+    text = "\n".join((texts["lanes"], texts[name]))
+    text = text.replace(":of_these_queues", which_queues).replace(":of_these_runs", which_runs)
+    return statement(text)
 
 
-TAKE, LOOK = _along_the_lanes("claim_runs"), _along_the_lanes("look")
+TAKE = _along_the_lanes("claim_runs", "lanes_unmanaged", "true")
+TAKE_BEGUN = _along_the_lanes("claim_runs", "true", "runs_begun")
+LOOK = _along_the_lanes("look", "true", "true")
 TAKEN = 2
 EVENT = slice(3, 15)
 RUN = slice(15, 37)
@@ -41,6 +46,7 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
     return {
         **looking(claim, now),
         "limit": claim.limit,
+        "names_convicts": claim.suspects > 0,
         "strikes": min(claim.strikes, MOST),
         "lease": claim.lease,
         "address": processes.this(),
@@ -50,7 +56,7 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
 
 def seen(row: Row, taken: Claimed) -> Claimed:
     """Add what a look saw, before or after it, to what was taken."""
-    _, _, next_wake_at, held, mail, expired, unregistered, living, unserved = row
+    _, _, next_wake_at, held, mail, expired, unregistered, living, unserved, _ = row
     return taken._replace(
         mail=tuple(sorted({*(mail or ()), *(run.id for run in taken.runs if run.has_mail)})),
         held=frozenset(held or ()).union(run.id for run in taken.runs),

@@ -10,6 +10,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.family import Link
+from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
 from holdfast.model.waits import wait_of
 from holdfast.stores.postgres import forks
@@ -42,6 +43,8 @@ async def dump(ask: Ask, now: int) -> Dump:
         definitions=tuple(map(Definition._make, await ask(SQL.dump_definitions))),
         children={(ns, run): Link(*link) for ns, run, *link in await ask(SQL.dump_children)},
         waits=tuple(map(wait_of, await ask(SQL.dump_waits))),
+        queues=tuple(map(queue_of, await ask(SQL.dump_queues))),
+        tickets=tuple(map(Ticket._make, await ask(SQL.dump_tickets))),
     )  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from holdfast.errors import StoreUnavailable
 from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.limits import QueueState, Ticket
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
-from holdfast.stores.postgres import doctor, reader
+from holdfast.stores.postgres import doctor, limits, reader
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
@@ -59,6 +60,17 @@ class Inspection(ABC):
         """Return what runs wait for from outside, the oldest first."""
         with reading():
             return await reader.waits(self._reads if wanted.run else self._searches, wanted)
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        """Return the managed queues as they are."""
+        with reading():
+            return await limits.states(self._searches, ns, self.test_time())
+
+    async def ticket(self, ns: str, run: str) -> Ticket | None:
+        """Return the place of a run at its queue, if it has one."""
+        with reading():
+            rows = await self._reads.fetch(SQL.ticket, ns=ns, run=run)
+        return Ticket._make(rows[0]) if rows else None
 
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""

@@ -20,8 +20,19 @@ from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Advance, Create, Depart, Notice, Outcome, Put, Send, Write
+from holdfast.model.writes import (
+    Advance,
+    Create,
+    Depart,
+    Free,
+    Notice,
+    Outcome,
+    Put,
+    Send,
+    Write,
+)
 from holdfast.stores.notices import notices_of
+from holdfast.stores.postgres import limits
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.failures import BadWrite, Conflict
 from holdfast.stores.postgres.rounds import Round
@@ -132,7 +143,9 @@ async def carry_out(  # noqa: PLR0913 - each by its name
     for put in puts:
         if put.cancels:
             heard += notices_of([put], await apply(ask, [put], now))
-    return heard + (await depart(ask, departs, now, apply, many=many) if departs else [])
+    heard += await depart(ask, departs, now, apply, many=many) if departs else []
+    frees = [free.run for free in _of(Free, sends)]
+    return heard + (await limits.free(ask, ns, frees) if frees else [])
 
 
 async def _advance(ask: Ask, turns: list[Advance], now: int | None, apply: Apply) -> list[Outcome]:

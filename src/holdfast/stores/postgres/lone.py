@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS
+from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Advance, Create, Notice, Outcome, Write
 from holdfast.stores.notices import start_notice, turn_notice
@@ -57,6 +58,7 @@ def lone_of(batch: Sequence[Write]) -> Lone | None:
         return Turn(write) if is_plain else None
     if type(write) is Create:
         is_plain = write.labels is NO_LABELS and write.defines is None
+        is_plain = is_plain and write.queue == DEFAULT_QUEUE
         return Start(write) if is_plain and write.message is None else None
     return None
 

@@ -15,6 +15,8 @@ from typing import Any, cast
 from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
+from holdfast.model.limits import NO_PLACE
+from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.waits import row_of
@@ -36,6 +38,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "n", "ns", "id", "workflow", "version", "status", "epoch", "owner", "wake_at",
         "input_digest", "at", "deadline", "queue", "priority",
     ),
+    "place": ("n", "key", "due_at", "expires_at", "is_given"),
     "put": ("n", "id", "kind", "name", "payload", "at", "cancels", "unless"),
     "note": ("n", "epoch", "moves_on"),
     "event": (
@@ -141,7 +144,7 @@ class Round:
             if applied and type(write) is Advance:
                 found[n] = Outcome(True, None, inbox_seq, cancel)
             elif applied and type(write) is Create:
-                found[n] = Outcome(True, born(write))
+                found[n] = Outcome(True, born(write, inbox_seq))
             elif len(row) == FIRST_COLUMN:
                 found[n] = Outcome(applied, total=total)
             else:
@@ -198,6 +201,11 @@ def _create(parts: Parts, n: int, write: Create) -> None:
         run.priority,
     )  # fmt: skip
     _event(parts, n, run.ns, run.id, write.event)
+    if write.queue != DEFAULT_QUEUE:
+        place = write.place or NO_PLACE
+        expires_at = None if place.timeout is None else write.wake_at + place.timeout
+        is_given = write.place is not None
+        _row(parts, "place", n, place.key, write.wake_at, expires_at, is_given)
     if write.labels is not NO_LABELS:
         for label in tag_rows(write.labels):
             _row(parts, "tag", n, run.ns, run.id, *label)
@@ -287,11 +295,12 @@ def _weight_of(write: Write) -> int:
             return 0
 
 
-def born(write: Create) -> Run:
-    """Return the row that a start makes."""
+def born(write: Create, stored: int | None = None) -> Run:
+    """Return the row that a start makes; `stored` is its `wake_at`, if that was told."""
     event, wake_at = write.event, None if write.owner else write.wake_at
     if wake_at is not None and write.deadline is not None:
         wake_at = min(wake_at, write.deadline)
+    wake_at = stored or wake_at
     return Run(
         write.ns, write.id, write.workflow, write.version,
         "running" if write.owner else "pending", "", 1, event.epoch, 1, write.owner, wake_at,
@@ -330,13 +339,19 @@ def _statement_of(parts: frozenset[str]) -> Statement:
     written = [text["round_head"]]
     if "key" in parts:
         written.append(text["round_locked"])
-    written += [text[f"round_{part}s"] for part in HEADS if part in parts]
+    heads = [_head_of(part, parts) for part in HEADS if part in parts]
+    written += [text[f"round_{head}"] for head in heads]
     applied = [text[f"applied_{part}s"] for part in APPLIED if part in parts]
     if applied:
         written.append(text["round_applied"].replace(":applied", "\nUNION ALL\n".join(applied)))
         written += [text[f"round_{part}s"] for part in SAID if part in parts]
-    answers = [text[f"told_{part}s"] for part in HEADS if part in parts]
+    answers = [text[f"told_{head}"] for head in heads]
     return statement("\n".join([*written, "\nUNION ALL\n".join(answers)]))
+
+
+def _head_of(part: str, parts: frozenset[str]) -> str:
+    """Return the fragment's name: starts on named queues have one of their own."""
+    return "placed_creates" if part == "create" and "place" in parts else f"{part}s"
 
 
 @cache
@@ -344,10 +359,14 @@ def _quick_statement_of(parts: frozenset[str]) -> Statement:
     """Put together the fragments for a round that is to apply as a whole."""
     text = fragments()
     written = [text["round_head"]]
-    written += [text[f"quick_{part}s"] for part in QUICK_ORDER if part in parts]
+    for part in QUICK_ORDER:
+        if part == "create" and "place" in parts:
+            written.append(text["round_placed_creates"])
+        elif part in parts:
+            written.append(text[f"quick_{part}s"])
     if "renew" in parts:
         written.append(text["round_renews"])
-    answers = [text[f"quick_told_{part}s"] for part in HEADS if part in parts]
+    answers = [text[f"quick_told_{_head_of(part, parts)}"] for part in HEADS if part in parts]
     applied = [text[f"quick_all_{part}s"] for part in ("turn", "create") if part in parts]
     answer = text["quick_answer"].replace(":answers", "\nUNION ALL\n".join(answers))
     written.append(answer.replace(":all_applied", "\nAND ".join(applied) or "true"))

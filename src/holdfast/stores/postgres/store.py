@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any
 from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
@@ -19,7 +18,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Reap, Write
 from holdfast.ports.store import Hear
-from holdfast.stores.postgres import checks, claims, reader
+from holdfast.stores.postgres import checks, claims, limits, reader
 from holdfast.stores.postgres.alone import reaping
 from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.business import Business, Transacting
@@ -56,6 +55,8 @@ class PostgresStore(Inspection, Transacting):
         self._listener: Listener | None = None
         self._dialling: set[asyncio.Task[None]] = set()
         self._has_looked = False
+        self._managed: set[str] = set()
+        """Namespaces in which queues are managed: no queue ever stops being so."""
         self._me = uuid4().hex
 
     async def open(self) -> None:
@@ -163,34 +164,44 @@ class PostgresStore(Inspection, Transacting):
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
-        now, row = self.test_time(), None
+        now, seen = self.test_time(), None
         # Also when it is the first time: only a look shows what the dead have left.
         if not (claim.reaps or (claim.eager and self._has_looked)):
-            row = await self._look(claim, now)
-            if not row["claimable"] or claim.limit <= 0:
-                return claims.seen(row, Claimed())
-        found = Claimed()
+            seen = await self._look(claim, now)
+            if not seen.claimable or claim.limit <= 0:
+                return seen.joined(Claimed())
+        found, knew = Claimed(), claim.ns in self._managed
         with _writing():
             reaped = [await self._reap(each, now) for each in claim.reaps]
             if claim.limit > 0:
-                rows = await self._claims.fetch(claims.TAKE, **claims.taking(claim, now))
-                found = claims.taken(rows)
+                found = await self._take(claim, now)
         # What we did not take of it may be for others, or in a queue of theirs.
         if sum(freed for _, freed in reaped) > sum(run.strikes > 0 for run in found.runs):
             self._tell([Notice(what="ready")])
         found = found._replace(reaped=tuple(each for each in reaped if each[1]))
-        if row is None and found.runs:
+        if seen is None and found.runs:
             return found  # they begin before anything else is looked at
-        return claims.seen(row or await self._look(claim, now), found)
+        if seen is None or knew:  # lines have moved on meanwhile
+            seen = await self._look(claim, now)
+        return seen.joined(found, is_news=not knew)
 
-    async def _look(self, claim: Claim, now: int | None) -> Any:
+    async def _take(self, claim: Claim, now: int | None) -> Claimed:
+        if claim.ns not in self._managed:
+            return claims.taken(await self._claims.fetch(claims.TAKE, **claims.taking(claim, now)))
+        async with self._claims.transaction() as ask:
+            return await limits.take(ask, claim, now)
+
+    async def _look(self, claim: Claim, now: int | None) -> limits.Seen:
         sent = self._database.ticked()
         with reading():
             [row] = await self._claims.fetch(claims.LOOK, **claims.looking(claim, now))
-        self._has_looked = True
-        if now is None:
-            self._database.learn(row["now"], sent)
-        return row
+            self._has_looked = True
+            if now is None:
+                self._database.learn(row["now"], sent)
+            if not row["managed"]:
+                return limits.Seen(row)
+            self._managed.add(claim.ns)
+            return await limits.look(self._claims, claim, row)
 
     async def _reap(self, reap: Reap, now: int | None) -> tuple[str, int]:
         """Take the runs of a worker that is gone; return how many."""

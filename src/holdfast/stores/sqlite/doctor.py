@@ -13,6 +13,7 @@ from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.family import Link
 from holdfast.model.labels import labels_of
+from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import wait_of
@@ -48,6 +49,8 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         defined = tuple(map(Definition._make, connection.execute(SQL.dump_definitions)))
         links = connection.execute(SQL.dump_children).fetchall()
         waits = tuple(map(wait_of, connection.execute(SQL.dump_waits)))
+        queues = tuple(map(queue_of, connection.execute(SQL.dump_queues)))
+        tickets = tuple(map(Ticket._make, connection.execute(SQL.dump_tickets)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -55,6 +58,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         now, runs, _frozen(events), _frozen(inbox), workers,
         labels={key: labels_of(rows) for key, rows in tags.items()},
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
+        queues=queues, tickets=tickets,
         children={(ns, run): Link(*link) for ns, run, *link in links},
     )  # fmt: skip
 

@@ -16,9 +16,10 @@ from holdfast.errors import StoreUnavailable
 from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.limits import QueueState, Ticket
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
-from holdfast.stores.sqlite import doctor
+from holdfast.stores.sqlite import doctor, limits
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.readonly import Readonly, only_read
@@ -55,6 +56,14 @@ class Inspection(ABC):
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:
         """Return the bucket of every run; a run that is in none, or in two, is lost."""
         return await self._search(lambda reads: doctor.buckets(reads, self.now()))
+
+    async def queues(self, ns: str) -> list[QueueState]:
+        """Return the managed queues as they are."""
+        return await self._search(lambda reads: limits.states(reads, ns, self.now()))
+
+    async def ticket(self, ns: str, run: str) -> Ticket | None:
+        """Return the place of a run at its queue, if it has one."""
+        return await self._look(lambda reads: limits.ticket(reads, ns, run))
 
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""

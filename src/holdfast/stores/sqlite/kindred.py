@@ -10,7 +10,8 @@ from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Outcome, Write
+from holdfast.model.writes import Free, Notice, Outcome, Write
+from holdfast.stores.sqlite import limits
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -54,3 +55,7 @@ class Kindred:
     def apply(self, write: Write) -> Outcome:
         """Carry out one write."""
         return self._apply(self._connection, write, self._now)
+
+    def free(self, write: Free) -> list[Notice]:
+        """Give back what a run has at its queue."""
+        return limits.free(self._connection, write)

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 from holdfast.model.queues import NEGLECTED, PRIORITIES
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim
+from holdfast.stores.sqlite.limits import Lines
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 PRIORITIES_JSON = json.dumps(PRIORITIES)
+MANAGED = 0
+"""The priority under which `lanes` names managed queues."""
 SEARCHED = 200
 """Due runs among which unknown workflows are looked for: nobody takes theirs, so in time they are
 the oldest."""
@@ -34,29 +37,62 @@ class Lanes:
     def __init__(self, connection: Connection, claim: Claim, now: int) -> None:
         self._connection, self._claim, self._now = connection, claim, now
         self._binds = {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows)}
-        rows = connection.execute(SQL.lanes, self._served())
+        rows = connection.execute(SQL.lanes, self._served()).fetchall()
+        self.lines: Lines | None = None
+        if rows and rows[0][1] == MANAGED:
+            self.lines = Lines(connection, claim, now)
+            rows = [row for row in rows if row[1] != MANAGED]
         self._all: Sequence[Lane] = list(map(Lane._make, rows))
         self._due = [lane for lane in self._all if lane.first_at <= now]
 
     def due(self) -> Generator[Run]:
         """Yield the runs that can go on, in their order. Close it before the rows are changed."""
         for lane in self._due:
-            rows = self._ask(SQL.claimable_runs, lane, suspects=self._claim.suspects, limit=-1)
-            with closing(rows):
-                yield from map(Run._make, rows)
+            yield from self._of(lane)
+
+    def due_and_next(self, lines: Lines, chosen: list[Run]) -> Generator[Run]:
+        """Yield the runs that can go on, and those that may begin, admitted; `chosen` are taken."""
+        lanes = [(lane.priority, lane.first_at, lane.queue, False) for lane in self._due]
+        for priority, _, queue, is_line in sorted(
+            lanes + [(*head, True) for head in lines.heads()]
+        ):
+            if is_line:
+                yield from lines.admit(queue, priority, self._claim.limit - len(chosen))
+                continue
+            for run in self._of(Lane(queue, priority, 0)):
+                if queue not in lines.queues or lines.room_on_worker(queue):
+                    yield run
+
+    def _of(self, lane: Lane) -> Generator[Run]:
+        rows = self._ask(self._claimable(lane), lane, suspects=self._claim.suspects, limit=-1)
+        with closing(rows):
+            yield from map(Run._make, rows)
+
+    def _claimable(self, lane: Lane) -> str:
+        is_managed = self.lines is not None and lane.queue in self.lines.queues
+        statement: str = SQL.claimable_begun if is_managed else SQL.claimable_runs
+        return statement
 
     def is_any_claimable(self) -> bool:
         """Tell whether there is one."""
         suspects = self._claim.suspects
-        return any(
-            self._ask(SQL.claimable_runs, lane, suspects=suspects, limit=1).fetchone()
+        if any(
+            self._ask(self._claimable(lane), lane, suspects=suspects, limit=1).fetchone()
             for lane in self._due
-        )
+        ):
+            return True
+        lines = self.lines
+        if lines is None:
+            return False
+        return lines.is_any_unplaced() or any(lines.room(queue) for _, _, queue in lines.heads())
 
     def next_wake_at(self) -> int | None:
         """Return when the next of them becomes due."""
         found = (self._ask(SQL.next_wake_at, lane).fetchone() for lane in self._all)
-        return min((row[0] for row in found if row), default=None)
+        times = [row[0] for row in found if row]
+        if self.lines is not None:
+            times += self.lines.next_at()
+        return min(times, default=None)
 
     def unregistered(self) -> tuple[str, ...]:
         """Return the workflows of due runs that the claimer does not know."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
+from holdfast.model.limits import Ticket
 from holdfast.model.makers import maker
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.travel import is_partial
@@ -36,6 +37,7 @@ class Peek(NamedTuple):
     others: tuple[tuple[str, int], ...]
     unregistered: tuple[str, ...]
     unserved: tuple[str, ...]
+    overdue: tuple[Ticket, ...] = ()
 
 
 def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
@@ -50,6 +52,7 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
         others=others(connection, claim.worker),
         unregistered=lanes.unregistered(),
         unserved=lanes.unserved(),
+        overdue=() if lanes.lines is None else lanes.lines.overdue(),
     )
 
 

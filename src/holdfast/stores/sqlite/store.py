@@ -45,7 +45,7 @@ from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
-from holdfast.stores.sqlite.writes import apply, take
+from holdfast.stores.sqlite.writes import Taken, apply, take
 
 T = TypeVar("T")
 SQL = queries()
@@ -232,14 +232,18 @@ class SqliteStore(Inspection):
         def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
             counts = [(reap.worker, apply(connection, reap, now).total) for reap in claim.reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
-            taken, convicts = take(connection, claim, now) if claim.limit > 0 else ((), ())
-            looks = claim.reaps or not taken
+            taken = take(connection, claim, now) if claim.limit > 0 else Taken()
+            looks = claim.reaps or not taken.runs
             seen = reader.peek(connection, claim, now) if looks else None
             # What we do not take may be for others: in a queue of theirs.
             others_may = claim.queues is not None or (seen and seen.claimable)
             left = [Notice(what="ready")] if reaped and others_may else []
-            fresh = {run.id: reader.first_event(connection, run) for run in taken if run.seq == 1}
-            found = Claimed(runs=taken, first_events=fresh, reaped=reaped, convicts=convicts)
+            runs = taken.runs
+            fresh = {run.id: reader.first_event(connection, run) for run in runs if run.seq == 1}
+            found = Claimed(
+                runs=runs, first_events=fresh, reaped=reaped, convicts=taken.convicts,
+                ticketed=taken.ticketed,
+            )  # fmt: skip
             return (seen, found), left
 
         return work
@@ -260,6 +264,7 @@ class SqliteStore(Inspection):
             unregistered=seen.unregistered,
             unserved=seen.unserved,
             next_wake_at=seen.next_wake_at,
+            overdue=seen.overdue,
         )
 
     def _hang(self, hear: Hear, worker: str) -> Doorbell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Message, Run
@@ -17,6 +17,7 @@ from holdfast.model.writes import (
     Create,
     Define,
     Depart,
+    Free,
     Import,
     Move,
     Outcome,
@@ -26,10 +27,11 @@ from holdfast.model.writes import (
     Renew,
     Retire,
     Rewind,
+    SetQueue,
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import forks, said, waiting
+from holdfast.stores.sqlite import forks, limits, said, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.rows import add_bases, event_row, whole_row
@@ -41,7 +43,8 @@ ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
-    SQL.delete_lines, SQL.delete_waits, SQL.delete_link, SQL.forget_fork, SQL.delete_run,
+    SQL.delete_lines, SQL.delete_waits, SQL.delete_ticket, SQL.delete_link, SQL.forget_fork,
+    SQL.delete_run,
 )  # fmt: skip
 
 
@@ -62,6 +65,9 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     wake_at = None if write.owner else write.wake_at
     if wake_at is not None and write.deadline is not None:
         wake_at = min(wake_at, write.deadline)
+    is_refused, wake_at, ticket = limits.joins(connection, write, wake_at)
+    if is_refused:
+        return Outcome(False, read_run(connection, write.ns, write.id))
     added = connection.execute(
         SQL.create_run,
         (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
@@ -71,6 +77,19 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     if added != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
     connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
+    if ticket is not None:
+        limits.add_ticket(connection, ticket, now)
+    _add_beside(connection, write, now)
+    run = Run(
+        write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
+        write.owner, wake_at, int(write.message is not None), 0, 0, 0, write.input_digest,
+        event.at, event.at, None, write.deadline, write.queue, write.priority,
+    )  # fmt: skip
+    return Outcome(True, run)
+
+
+def _add_beside(connection: Connection, write: Create, now: int) -> None:
+    """Add what a start brings beside its row and its first event."""
     if write.labels is not NO_LABELS:
         _add_labels(connection, write.ns, write.id, write.labels)
     if write.defines is not None:
@@ -78,12 +97,6 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     if write.message is not None:
         connection.execute(SQL.first_message, (write.ns, write.id))
         _add_messages(connection, write.ns, write.id, (write.message,))
-    run = Run(
-        write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
-        write.owner, wake_at, int(write.message is not None), 0, 0, 0, write.input_digest,
-        event.at, event.at, None, write.deadline, write.queue, write.priority,
-    )  # fmt: skip
-    return Outcome(True, run)
 
 
 def _add_labels(connection: Connection, ns: str, run: str, labels: Labels) -> None:
@@ -277,6 +290,7 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
         waiting.end_all(connection, ns, run, write.ends_waits, event.at)
     if write.status in CLOSED:
         heard += kinship.depart(family, Depart(ns, run, changed.generation, numbered))
+        heard += limits.free(connection, Free(ns, run))
     return Outcome(True, changed, heard=tuple(heard))
 
 
@@ -361,38 +375,51 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Retire: _retire,
     Prune: _prune,
     Define: _define,
+    SetQueue: limits.set_queue,
 }
 
 
-def take(connection: Connection, claim: Claim, now: int) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """Claim due runs and extend the claimer's lease, inside the open transaction.
+class Taken(NamedTuple):
+    """What a claim took, and what it left out because it crashed too many workers."""
 
-    Beside them the runs that are left out because they crashed too many workers.
-    """
-    chosen, convicts = _choose(connection, claim, now)
+    runs: tuple[Run, ...] = ()
+    convicts: tuple[Run, ...] = ()
+    ticketed: frozenset[str] = frozenset()
+
+
+def take(connection: Connection, claim: Claim, now: int) -> Taken:
+    """Claim due runs and extend the claimer's lease, inside the open transaction."""
+    lanes = Lanes(connection, claim, now)
+    if lanes.lines is not None:
+        lanes.lines.line_up()
+        lanes = Lanes(connection, claim, now)
+    chosen, convicts = _choose(lanes, claim)
     if not chosen:
-        return (), convicts
+        return Taken((), convicts)
     _renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     connection.executemany(SQL.claim_runs, [(claim.worker, now, run.ns, run.id) for run in chosen])
     # As they are written: nobody else can write in between, and RETURNING would cost more.
-    return tuple(
+    runs = tuple(
         run._replace(
             status="running", reason="", owner=claim.worker, epoch=run.epoch + 1, wake_at=None,
             updated_at=now,
         )
         for run in chosen
-    ), convicts  # fmt: skip
+    )  # fmt: skip
+    ticketed = lanes.lines.taken(chosen) if lanes.lines is not None else frozenset[str]()
+    return Taken(runs, convicts, ticketed)
 
 
-def _choose(connection: Connection, claim: Claim, now: int) -> tuple[list[Run], tuple[Run, ...]]:
+def _choose(lanes: Lanes, claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
     """Return the first `limit` due runs, of which at most `suspects` crashed a worker twice."""
-    due = Lanes(connection, claim, now).due()
     chosen: list[Run] = []
     convicts: list[Run] = []
+    lines = lanes.lines
+    due = lanes.due() if lines is None else lanes.due_and_next(lines, chosen)
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
     for run in due:
-        if run.strikes >= 2:
+        if run.strikes >= 2 and not (lines and run.id in lines.begun):
             if run.strikes >= claim.strikes:
                 convicts.append(run)
                 continue
@@ -400,6 +427,8 @@ def _choose(connection: Connection, claim: Claim, now: int) -> tuple[list[Run], 
                 continue
             suspects += 1
         chosen.append(run)
+        if lines is not None:
+            lines.takes(run.queue)
         if len(chosen) >= claim.limit:
             break
     due.close()

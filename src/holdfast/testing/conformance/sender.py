@@ -94,5 +94,6 @@ class Sender(Access):
             return taken
         seen = await self.store.claim(claim._replace(limit=0, eager=False))
         return seen._replace(
-            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts
-        )
+            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts,
+            ticketed=taken.ticketed,
+        )  # fmt: skip

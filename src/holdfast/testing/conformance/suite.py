@@ -11,6 +11,7 @@ from holdfast.testing.invariants import check
 
 TOPICS = (
     "starts", "messages", "updates", "cancels", "commits", "batches", "claims", "queues", "backlog",
+    "limits", "lines",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
     "transactions",

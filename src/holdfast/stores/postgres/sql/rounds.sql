@@ -87,6 +87,65 @@ WITH clock AS MATERIALIZED (
     RETURNING ns, id
 )
 
+-- name: round_placed_creates
+-- As round_creates, for starts on named queues: on a managed one a run stands in line, and none is
+-- born claimed. To have keys is to have a line.
+, fresh AS MATERIALIZED (
+    SELECT * FROM unnest(
+        :create_n::int4[], :create_ns::text[], :create_id::text[], :create_workflow::text[],
+        :create_version::text[], :create_status::text[], :create_epoch::int8[],
+        :create_owner::text[], :create_wake_at::int8[], :create_input_digest::bytea[],
+        :create_at::int8[], :create_deadline::int8[], :create_queue::text[],
+        :create_priority::int2[]
+    ) AS f (
+        n, ns, id, workflow, version, status, epoch, owner, wake_at, input_digest, at, deadline,
+        queue, priority
+    )
+)
+, places AS MATERIALIZED (
+    SELECT p.*, f.ns, f.id, f.queue, f.priority, f.owner IS NULL AND p.due_at <= f.at AS is_due,
+        q.name IS NOT NULL OR p.is_given AS is_managed
+    FROM unnest(
+        :place_n::int4[], :place_key::text[], :place_due_at::int8[], :place_expires_at::int8[],
+        :place_is_given::bool[]
+    ) AS p (n, key, due_at, expires_at, is_given)
+    JOIN fresh f ON f.n = p.n
+    LEFT JOIN holdfast.queues q ON q.ns = f.ns AND q.name = f.queue
+)
+, created AS (
+    INSERT INTO holdfast.runs (
+        ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
+        inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
+        deadline, queue, priority
+    )
+    SELECT f.ns, f.id, f.workflow, f.version, f.status, '', 1, f.epoch, 1, f.owner,
+        CASE
+            WHEN p.is_managed AND p.is_due
+            THEN least(f.deadline, p.expires_at, 253402300799000000)
+            ELSE f.wake_at
+        END,
+        0, 0, 0, 0, f.input_digest, f.at, f.at, NULL, f.deadline, f.queue, f.priority
+    FROM fresh f LEFT JOIN places p ON p.n = f.n
+    WHERE f.owner IS NULL OR p.is_managed IS NOT TRUE
+    ON CONFLICT DO NOTHING
+    RETURNING ns, id, wake_at
+)
+, lined AS (
+    INSERT INTO holdfast.tickets (ns, run, queue, key, priority, due_at, expires_at, state)
+    SELECT p.ns, p.id, p.queue, p.key, p.priority, p.due_at, p.expires_at,
+        CASE WHEN p.is_due THEN 'waiting' ELSE 'new' END
+    FROM places p JOIN created c ON c.ns = p.ns AND c.id = p.id
+    WHERE p.is_managed
+)
+, arranged AS (
+    INSERT INTO holdfast.queues (ns, name, paused, changed_at, admitted)
+    SELECT DISTINCT p.ns, p.queue, 0, clock.now, 0
+    FROM places p JOIN created c ON c.ns = p.ns AND c.id = p.id CROSS JOIN clock
+    WHERE p.is_given
+    ORDER BY p.ns, p.queue
+    ON CONFLICT DO NOTHING
+)
+
 -- name: round_puts
 -- A message that a round put just before is not seen here, and then the insert below fails.
 , posts AS MATERIALIZED (
@@ -102,7 +161,9 @@ WITH clock AS MATERIALIZED (
         strikes = CASE WHEN p.cancels THEN 0 ELSE r.strikes END,
         wake_at = CASE
             WHEN r.status = 'waiting' OR (p.cancels AND r.status = ANY (:aside::text[]))
-            THEN clock.now ELSE r.wake_at
+            THEN clock.now
+            WHEN p.cancels AND r.status = 'pending' THEN least(r.wake_at, clock.now)
+            ELSE r.wake_at
         END,
         status = CASE
             WHEN p.cancels AND r.status = ANY (:aside::text[]) THEN 'waiting' ELSE r.status
@@ -328,6 +389,16 @@ LEFT JOIN created c ON c.ns = f.ns AND c.id = f.id
 LEFT JOIN holdfast.runs x ON x.ns = f.ns AND x.id = f.id AND c.id IS NULL
 CROSS JOIN clock
 
+-- name: told_placed_creates
+SELECT f.n, clock.now, c.id IS NOT NULL, 0::int8, c.wake_at, 0::int8,
+    x.ns, x.id, x.workflow, x.version, x.status, x.reason, x.generation, x.epoch, x.seq,
+    x.owner, x.wake_at, x.inbox_seq, x.inbox_read, x.cancel, x.strikes, x.input_digest,
+    x.created_at, x.updated_at, x.closed_at, x.deadline, x.queue, x.priority
+FROM fresh f
+LEFT JOIN created c ON c.ns = f.ns AND c.id = f.id
+LEFT JOIN holdfast.runs x ON x.ns = f.ns AND x.id = f.id AND c.id IS NULL
+CROSS JOIN clock
+
 -- name: told_puts
 SELECT u.n, clock.now, true, 0::int8, 0::int8, 0::int8,
     u.ns, u.id, u.workflow, u.version, u.status, u.reason, u.generation, u.epoch, u.seq,
@@ -485,6 +556,10 @@ SELECT n, 0::int8, inbox_seq, cancel FROM turns
 
 -- name: quick_told_creates
 SELECT n, 0::int8, 0::int8, 0::int8 FROM unnest(:create_n::int4[]) AS c (n)
+
+-- name: quick_told_placed_creates
+SELECT f.n, 0::int8, c.wake_at, 0::int8
+FROM fresh f JOIN created c ON c.ns = f.ns AND c.id = f.id
 
 -- name: quick_told_renews
 SELECT s.n, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8, 0::int8

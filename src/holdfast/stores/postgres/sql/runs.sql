@@ -100,6 +100,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
         ORDER BY r.wake_at
         LIMIT 1
     ) first
+    WHERE :of_these_queues
 )
 
 -- name: claim_runs
@@ -118,6 +119,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
             AND (workflow = ANY (:workflows::text[])
                 OR workflow || '/' || version = ANY (:workflows::text[]))
             AND strikes < 2
+            AND :of_these_runs
         ORDER BY wake_at, id
         LIMIT :limit
         FOR NO KEY UPDATE SKIP LOCKED
@@ -136,6 +138,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
             AND (workflow = ANY (:workflows::text[])
                 OR workflow || '/' || version = ANY (:workflows::text[]))
             AND strikes >= 2 AND strikes < :strikes::int8
+            AND :of_these_runs
         ORDER BY wake_at, id
         LIMIT :suspects
         FOR NO KEY UPDATE SKIP LOCKED
@@ -181,7 +184,7 @@ SELECT l.place, r.wake_at, false,
     r.*
 FROM lanes l
 JOIN holdfast.runs r ON r.ns = :ns AND r.queue = l.queue AND r.priority = l.priority
-WHERE :suspects > 0
+WHERE :names_convicts
     AND r.status IN ('pending', 'waiting', 'paused', 'blocked')
     AND r.wake_at <= (SELECT now FROM clock)
     AND (r.workflow = ANY (:workflows::text[])
@@ -191,6 +194,20 @@ WHERE :suspects > 0
         OR (l.place, r.wake_at, r.id)
             < (SELECT place, due, id FROM chosen ORDER BY place DESC, due DESC, id DESC LIMIT 1))
 ORDER BY 1, 2, id
+
+-- name: lanes_unmanaged
+NOT EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.ns = :ns AND q.name = s.queue)
+
+-- name: runs_begun
+-- On a managed queue: those that hold a slot, or only have to end.
+(
+    status IN ('paused', 'blocked')
+    OR (epoch = 0 AND (cancel = 1 OR deadline <= (SELECT now FROM clock)))
+    OR EXISTS (
+        SELECT 1 FROM holdfast.tickets t
+        WHERE t.ns = runs.ns AND t.run = runs.id AND t.state = 'admitted'
+    )
+)
 
 -- name: look
 -- The queue as one worker sees it: can anything be taken, what is ours, who is gone.
@@ -220,13 +237,14 @@ SELECT
                 AND (strikes < 2 OR :suspects > 0)
             LIMIT 1
         ) r
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.ns = :ns AND q.name = l.queue)
     ) AS claimable,
     (
         SELECT min(r.wake_at) FROM served s
         CROSS JOIN LATERAL (
             SELECT wake_at FROM holdfast.runs
             WHERE ns = :ns AND queue = s.queue AND priority = s.priority
-                AND wake_at > (SELECT now FROM clock)
+                AND wake_at > (SELECT now FROM clock) AND wake_at < 253402300799000000
                 AND status IN ('pending', 'waiting', 'paused', 'blocked')
                 AND (workflow = ANY (:workflows::text[])
                     OR workflow || '/' || version = ANY (:workflows::text[]))
@@ -276,7 +294,11 @@ SELECT
                     LIMIT 1
                 ) r
             )
-    ) AS unserved
+    ) AS unserved,
+    (
+        SELECT array_agg(name ORDER BY name) FROM holdfast.queues
+        WHERE ns = :ns AND (:queues::text[] IS NULL OR name = ANY (:queues::text[]))
+    ) AS managed
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
@@ -327,5 +349,6 @@ WITH old AS MATERIALIZED (SELECT unnest(:ids::text[]) AS id)
 , l AS (DELETE FROM holdfast.logs t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , w AS (DELETE FROM holdfast.waits t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, k AS (DELETE FROM holdfast.tickets t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , f AS (DELETE FROM holdfast.forks t USING old o WHERE t.ns = :ns AND t.run = o.id)
 DELETE FROM holdfast.runs t USING old o WHERE t.ns = :ns AND t.id = o.id

@@ -61,10 +61,12 @@ UPDATE runs
 SET inbox_seq = inbox_seq + 1,
     cancel = iif(:cancels, 1, cancel),
     strikes = iif(:cancels, 0, strikes),
-    wake_at = iif(
-        status = 'waiting' OR (:cancels AND status IN (SELECT value FROM json_each(:aside))),
-        :now, wake_at
-    ),
+    wake_at = CASE
+        WHEN status = 'waiting' OR (:cancels AND status IN (SELECT value FROM json_each(:aside)))
+        THEN :now
+        WHEN :cancels AND status = 'pending' THEN min(wake_at, :now)
+        ELSE wake_at
+    END,
     status = iif(
         :cancels AND status IN (SELECT value FROM json_each(:aside)), 'waiting', status
     )
@@ -131,7 +133,11 @@ WITH RECURSIVE used (queue) AS (
 )
 SELECT queue, priority, first_at FROM lanes
 WHERE first_at IS NOT NULL
-ORDER BY priority, first_at, queue
+UNION ALL
+-- Managed queues before all others, as no lane has that priority: there are none, as a rule.
+SELECT name, 0, 0 FROM queues
+WHERE ns = :ns AND (:queues IS NULL OR name IN (SELECT value FROM json_each(:queues)))
+ORDER BY 2, 3, 1
 
 -- name: claimable_runs
 SELECT * FROM runs INDEXED BY runs_claim
@@ -145,7 +151,8 @@ LIMIT :limit
 
 -- name: next_wake_at
 SELECT wake_at FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND queue = :queue AND priority = :priority AND wake_at > :now
+WHERE ns = :ns AND queue = :queue AND priority = :priority
+    AND wake_at > :now AND wake_at < 253402300799000000
     AND status IN ('pending', 'waiting', 'paused', 'blocked')
     AND (workflow IN (SELECT value FROM json_each(:workflows))
         OR workflow || '/' || version IN (SELECT value FROM json_each(:workflows)))

@@ -1,0 +1,54 @@
+"""What `holdfast runs why` says of a run that stands in line at a queue."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.cli.terminal import clean
+from holdfast.cli.words import SECOND, ahead, count, moment, span
+from holdfast.model.limits import QueueState, Ticket
+
+
+class Standing(NamedTuple):
+    """A run's ticket, and its queue as it is."""
+
+    ticket: Ticket
+    state: QueueState
+
+    def told(self, now: int) -> list[str]:
+        """Say what keeps it from beginning."""
+        queue, ticket, name = self.state.queue, self.ticket, clean(self.ticket.queue)
+        waited = now - ticket.due_at
+        since = f" It has stood there for {span(waited)}." if waited > SECOND else ""
+        key = f" under key {clean(ticket.key)!r}" if ticket.key else ""
+        told = [f"It stands in line on queue {name}{key}, {self._why(now)}.{since}"]
+        others = self.state.waiting - 1
+        if others:
+            told.append(f"{count(others, 'other run')} in line there; keys take turns.")
+        if queue.limits.told:
+            told.append(f"The queue allows {queue.limits.told}.")
+        if ticket.expires_at is not None:
+            until = f"{moment(ticket.expires_at)} ({ahead(ticket.expires_at, now)})"
+            told.append(f"If it has not begun by {until}, it times out.")
+        return told
+
+    def _why(self, now: int) -> str:
+        queue, held = self.state.queue, self.state.held
+        if queue.paused:
+            return "which is paused"
+        if queue.concurrency is not None and held >= queue.concurrency:
+            return f"waiting for a slot ({held} of {queue.concurrency} held)"
+        if self.state.next_at is not None:
+            return f"whose rate lets the next one begin {ahead(self.state.next_at, now)}"
+        if queue.key_concurrency is not None and self.ticket.key:
+            return "waiting for its key's turn, or a slot of its key"
+        return "and may begin when a worker that serves it has room"
+
+    @property
+    def commands(self) -> list[tuple[str, str]]:
+        """What to type next."""
+        name = clean(self.ticket.queue)
+        shows = (f"holdfast queues show {name}", "what it allows, who holds it")
+        if self.state.queue.paused:
+            return [(f"holdfast queues resume {name}", "let its runs begin"), shows]
+        return [shows, (f"holdfast queues set {name} --concurrency N", "allow more")]
