@@ -151,6 +151,8 @@ class App:
         completes_later: bool = False,
         at_most_once: bool = False,
         secrets: Iterable[str] = (),
+        queue: str | None = None,
+        queue_timeout: Duration | None = None,
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -166,6 +168,8 @@ class App:
         completes_later: bool = False,
         at_most_once: bool = False,
         secrets: Iterable[str] = (),
+        queue: str | None = None,
+        queue_timeout: Duration | None = None,
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
@@ -175,13 +179,16 @@ class App:
         `completes_later` has a token, and may leave its outcome to whoever has that. One that runs
         `at_most_once` is recorded before it begins, and never tried again: if its worker is lost
         meanwhile, the body gets `StepOutcomeUnknown`. `secrets` are the names of those it reads
-        with `hf.secret`: it begins when all of them are here.
+        with `hf.secret`: it begins when all of them are here. One with a `queue` is done as a job
+        by any worker that serves it, and may wait there for `queue_timeout`.
         """
         settings = settings_of(
             retry=retry,
             timeout=timeout,
             total_timeout=total_timeout,
             heartbeat_timeout=heartbeat_timeout,
+            queue=queue,
+            queue_timeout=queue_timeout,
         )
         if at_most_once:
             settings = once(settings)

@@ -16,7 +16,8 @@ AT_ONCE = ("chain", "race")
 LARGE = (
     "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
     "child-talk", "completion", "continue", "crowd", "deploy", "entity", "fork",
-    "fork-forgotten", "heartbeat", "heartbeat-deploy", "limits", "map", "observers",
+    "fork-forgotten", "heartbeat", "heartbeat-deploy", "job-cancelled", "job-deploy",
+    "job-ghost", "job-once", "jobs", "limits", "map", "observers",
     "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled", "questions",
     "queues", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried", "storm",
     "transaction-zombie", "update-deploy", "updates", "with-start", "witness",

@@ -53,6 +53,7 @@ class Wrapper:
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
+        self.jobs = inner.jobs
 
     async def open(self) -> None:
         await self.inner.open()

@@ -16,6 +16,7 @@ from tests.crash.asking import ASKING
 from tests.crash.entities import ENTITIES
 from tests.crash.exact import EXACT
 from tests.crash.families import FAMILIES
+from tests.crash.jobs import JOBS
 from tests.crash.limits import LIMITS
 from tests.crash.observing import OBSERVING
 from tests.crash.once import ONCE_ONLY
@@ -740,6 +741,7 @@ SCENARIOS = {
         *EXACT,
         *OBSERVING,
         *LIMITS,
+        *JOBS,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

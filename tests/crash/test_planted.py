@@ -5,10 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.testing.crash_sweep import Kind, faults_of, run, sweep
-from tests.crash.planted import PLANTED
+from holdfast.testing.crash_world import Plant
+from tests.crash.planted import PLANTED as MOST
+from tests.crash.planted import Planted, plain
+from tests.crash.planted_jobs import LeavesGhosts, TakesFromAnybody
 from tests.crash.scenarios import SCENARIOS
 
+PLANTED: dict[str, Planted] = {
+    **MOST,
+    "job outcome of a fenced host": lambda: plain(Plant(below=TakesFromAnybody)),
+    "ghost left in its queue": lambda: plain(Plant(below=LeavesGhosts)),
+}
 CATCHERS = {
+    "job outcome of a fenced host": "job-zombie",
+    "ghost left in its queue": "job-ghost",
     "child outcome doubled": "children",
     "no fence": "zombie",
     "rows kept of a refused turn": "transaction-zombie",

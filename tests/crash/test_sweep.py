@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Store
 from holdfast.testing.crash import FLAVOURS
 from holdfast.testing.crash_sweep import (
@@ -39,6 +40,7 @@ def test_every_point(name: str, store: Kind, record_property: Record) -> None:
 
 def test_every_method_of_the_store_is_a_crash_point(store: Kind) -> None:
     port = {name for name in vars(Store) if not name.startswith("_")}
+    port |= {f"{name}_jobs" for name in vars(Jobs) if not name.startswith("_")}
     assert port == FLAVOURS.keys()
     calls = chain.from_iterable(run(each, store).plan.calls for each in SCENARIOS.values())
     assert {call.method for call in calls} == port

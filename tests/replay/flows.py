@@ -475,6 +475,21 @@ class Tally:
         hf.end_entity()
 
 
+@app.step(queue="elsewhere", retry=hf.Retry(max_attempts=3, initial=0.01, jitter=False))
+async def job(n: int) -> int:
+    return await flaky.plain(n)
+
+
+@app.workflow
+async def jobs() -> list[int]:
+    """Done as jobs: at once, after a failure, given up, and by a call that says so."""
+    first = await job(1)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await never.options(queue="elsewhere")()
+    return [first, *await asyncio.gather(job(2), work(3), work.options(queue="elsewhere")(4))]
+
+
 @app.workflow
 async def forked() -> list[object]:
     """Its history is shared up to the second step, whose result was edited; chance is in both."""
@@ -505,6 +520,7 @@ FEATURES = {
     "questions and steps that others complete": ("questions",),
     "transactions": ("transactions",),
     "a fork": ("forked",),
+    "jobs": ("jobs",),
 }
 """What a body can do, and the workflows whose histories show it."""
 

@@ -5,11 +5,12 @@ from holdfast.stores.queries import queries_of
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
     "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
-    "is_held", "clear_strikes", "put_progress", "delete_progress_of", "add_line", "put_wait",
+    "is_held", "clear_strikes", "delete_progress_of", "put_wait", "put_job", "drop_job",
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
-    "other_workers",
+    "other_workers", "job_queues", "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
+    "is_any_job",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "delete_run", "delete_events", "delete_bases", "delete_inbox", "delete_tags", "delete_lines",
@@ -20,7 +21,7 @@ ONLY_SQLITE = {
     "held_of_key", "held_on_worker", "waiting_of_queue", "first_blocked", "add_admission",
     "forget_admissions",
     # A dead worker's runs are taken in three statements, where PostgreSQL does it in one.
-    "is_worker", "delete_dead_worker", "release_runs_of",
+    "is_worker", "delete_dead_worker", "release_runs_of", "release_jobs_of",
     # A store is filled row by row, where PostgreSQL takes all at once.
     "add_rows",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
@@ -34,6 +35,7 @@ ONLY_POSTGRES = {
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
+    "job_lanes", "claim_jobs", "look_at_jobs",
     # Turns that reach other runs, many of them in few statements.
     "runs_of_ids", "lock_runs", "post_messages",
     # Lines: what keeps them, in few statements; who is admitted, by a function.

@@ -36,6 +36,7 @@ INVARIANTS = {
     "I16": "nothing is undone before it has ended",
     "I20": "only open runs wait for answers; each answer was given, once",
     "I22": "heartbeats are of open steps, log lines of runs that are there",
+    "I23": "jobs are those that runs wait for",
 }
 SHOWN = 20
 

@@ -12,6 +12,7 @@ from holdfast.model.annotations import Annotations
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.family import Link
+from holdfast.model.jobs import JobRef
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
@@ -241,6 +242,32 @@ class AnnotateRun(NamedTuple):
     """A heartbeat brings news: details that differ from the last ones."""
 
 
+class EndJob(NamedTuple):
+    """Hand in the outcome of a job, if it is held as `job` says and its run still waits for it.
+
+    Without an `outcome` the job has ended, and its outcome will come by its token.
+    """
+
+    ns: str
+    run: str
+    job: JobRef
+    secret: str
+    outcome: bytes | None
+    told: bytes
+    at: int
+    by: str = ""
+
+
+class ReportJob(NamedTuple):
+    """Keep what a held job says, or give it back for others to take from `back_at` on."""
+
+    ns: str
+    run: str
+    job: JobRef
+    moves_on: bool = False
+    back_at: int | None = None
+
+
 class RenewLease(NamedTuple):
     """Say that this worker lives."""
 
@@ -251,7 +278,7 @@ class RenewLease(NamedTuple):
 
 
 class ReapLeases(NamedTuple):
-    """Give the runs of a dead or frozen worker back to the others."""
+    """Give the runs and jobs of a dead or frozen worker back to the others."""
 
     worker: str
     known_dead: bool = False
@@ -313,7 +340,7 @@ class PruneRuns(NamedTuple):
 
 Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
-    | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | RenewLease | ReapLeases
-    | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
+    | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | EndJob | ReportJob
+    | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
     | ExpireRun | ChangeQueue
 )  # fmt: skip

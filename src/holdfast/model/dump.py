@@ -9,6 +9,7 @@ from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
+from holdfast.model.jobs import Job
 from holdfast.model.labels import Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
@@ -66,3 +67,5 @@ class Dump(NamedTuple):
     queues: tuple[Queue, ...] = ()
     tickets: tuple[Ticket, ...] = ()
     """Places of runs at managed queues."""
+    jobs: tuple[Job, ...] = ()
+    """Steps that other workers are to do, or are doing."""

@@ -73,6 +73,11 @@ TABLES: tuple[Table, ...] = (
     ),
     _table("tickets", "ns run", "queue key priority due_at expires_at state admitted_at"),
     _table("admissions", "ns queue n", "at"),
+    _table(
+        "jobs", "ns run key",
+        "generation attempt secret step queue priority args terms asked_at wake_at start_by owner "
+        "epoch strikes begun_at",
+    ),
 )  # fmt: skip
 """Everything that is moved. A table of a schema that is neither here nor in `LEFT` fails a test."""
 

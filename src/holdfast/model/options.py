@@ -18,3 +18,7 @@ class StepOptions(NamedTuple):
     """Whether it is recorded before it begins, and never begun twice."""
     transacts: bool = False
     """Whether it writes to a database of its own in the commit that records it."""
+    queue: str | None = None
+    """Where it waits for a worker that does it as a job; None: it runs where its run is."""
+    queue_timeout: int | None = None
+    """How long it may wait there before it begins."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from holdfast.errors import BadDefinition, NonRetryable, RetryAfter, Unserialisable
 from holdfast.model.durations import LONGEST, Duration, microseconds
+from holdfast.model.jobs import Reported
 
 ErrorTypes = tuple[type[BaseException], ...]
 
@@ -50,16 +51,18 @@ class Retry:
 
     def gives_up(self, error: BaseException, attempt: int) -> bool:
         """Tell whether `error`, raised by this attempt (counted from 1), is the step's last."""
-        if attempt >= self.max_attempts or isinstance(error, NonRetryable | Unserialisable):
+        if attempt >= self.max_attempts or _is_a(error, (NonRetryable, Unserialisable)):
             return True
-        if isinstance(error, self.give_up_on):
+        if _is_a(error, self.give_up_on) or (isinstance(error, Reported) and error.final):
             return True
-        return not isinstance(error, (*self.retry_on, RetryAfter))
+        return not _is_a(error, (*self.retry_on, RetryAfter))
 
     def wait(self, error: BaseException, attempt: int, chance: float) -> int:
         """Return the microseconds to wait after this attempt; `chance` is from 0 to 1."""
         if isinstance(error, RetryAfter):
             return min(max(error.delay // timedelta(microseconds=1), 0), LONGEST)
+        if isinstance(error, Reported) and error.delay is not None:
+            return min(max(error.delay, 0), LONGEST)
         cap = microseconds(self.cap, field="Retry.cap")
         initial = microseconds(self.initial, field="Retry.initial")
         try:
@@ -67,6 +70,11 @@ class Retry:
         except OverflowError:  # surely longer than any cap
             delay = cap
         return round(delay * (0.5 + chance / 2 if self.jitter else 1))
+
+
+def _is_a(error: BaseException, types: ErrorTypes) -> bool:
+    """Tell what an error is, also of one that another worker reported."""
+    return isinstance(error, types) or (isinstance(error, Reported) and error.is_a(types))
 
 
 def _check_types(name: str, types: object) -> None:

@@ -59,7 +59,7 @@ class Settings:
     """Events since a run began or continued, before it is blocked; from a fifth on it
     is named in the log."""
     queues: Sequence[str] | None = None
-    """The queues it takes runs from; None: all of them."""
+    """The queues it takes runs and jobs from; None: all of them."""
 
     callbacks: str = ""
     """The address under which a server takes outcomes of steps: `hf.callback_url()` begins so."""

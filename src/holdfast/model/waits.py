@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from holdfast.errors import InvalidToken
+from holdfast.model.jobs import Job
 
-WaitKind = Literal["question", "step"]
+WaitKind = Literal["question", "step", "job"]
 WaitState = Literal["open", "answered", "over"]
 
 LONGEST_TOKEN = 4_096
@@ -65,10 +66,20 @@ def asked_of(wait: Wait) -> Asked:
 
 
 class Waits(NamedTuple):
-    """What a turn changes: rows to open, or to write anew; and keys that are over, with why."""
+    """What a turn changes: rows to open, or to write anew; and keys that are over, with why.
+
+    Beside them the jobs that other workers are to do, and the keys of those that are called off.
+    """
 
     opens: tuple[Wait, ...] = ()
     overs: tuple[tuple[str, str], ...] = ()
+    jobs: tuple[Job, ...] = ()
+    drops: tuple[str, ...] = ()
+
+    def first_due(self, wake_at: int | None) -> int | None:
+        """Return when a run that waits must be looked at: at `wake_at`, or for a job before it."""
+        dues = [job.start_by for job in self.jobs if job.start_by is not None]
+        return min((*dues, wake_at) if wake_at is not None else dues, default=None)
 
 
 class Answer(NamedTuple):

@@ -16,6 +16,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.family import Link
 from holdfast.model.filters import Term
+from holdfast.model.jobs import JobRef
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Limits, Place, Ticket
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
@@ -135,7 +136,8 @@ class Put(NamedTuple):
     """Put a message into the inbox of an open run and wake it, once for each message id.
 
     A run whose status is `unless` refuses it. A cancel puts a run that is set aside back into the
-    queue, and clears its strikes. What it `answers` must be open, and is kept with it.
+    queue, and clears its strikes. What it `answers` must be open, and is kept with it. The job that
+    it `ends` must be held as it says, and is gone with it.
     """
 
     ns: str
@@ -144,6 +146,7 @@ class Put(NamedTuple):
     cancels: bool = False
     unless: RunStatus | None = None
     answers: Answer | None = None
+    ends: JobRef | None = None
 
 
 class Rewind(NamedTuple):
@@ -244,6 +247,20 @@ class Annotate(NamedTuple):
     moves_on: bool = False
 
 
+class Report(NamedTuple):
+    """Keep what a job that somebody holds says, or give it back for others to take.
+
+    Guard: it is held as `job` says. `moves_on` says that a heartbeat brings news. One that is given
+    back can be taken from `back_at` on.
+    """
+
+    ns: str
+    run: str
+    job: JobRef
+    moves_on: bool = False
+    back_at: int | None = None
+
+
 class Renew(NamedTuple):
     """Extend (or begin) the lease of a worker process."""
 
@@ -254,14 +271,14 @@ class Renew(NamedTuple):
 
 
 class Reap(NamedTuple):
-    """Take every run from a worker whose lease is over, or that is `known_dead`."""
+    """Take every run and job from a worker whose lease is over, or that is `known_dead`."""
 
     worker: str
     known_dead: bool = False
 
 
 class Retire(NamedTuple):
-    """Remove the row of a worker that holds no run."""
+    """Remove the row of a worker that holds no run and no job."""
 
     worker: str
 
@@ -282,8 +299,8 @@ Send = Create | Put | Depart | Free
 """What a turn may do beside its run: to others, to queues."""
 
 Write = (
-    Create | Import | Advance | Put | Move | Annotate | Renew | Reap | Retire | Prune | Define
-    | SetQueue
+    Create | Import | Advance | Put | Move | Annotate | Report | Renew | Reap | Retire | Prune
+    | Define | SetQueue
 )  # fmt: skip
 
 
@@ -365,7 +382,7 @@ class Notice(NamedTuple):
     run: str = ""
     what: str = "unknown"
     """`ready` (a run can be claimed), `mail`, `events`, `replied` (to messages, and events too),
-    `closed`, `moved` or `unknown`."""
+    `closed`, `moved`, `job` (one can be taken, or was called off) or `unknown`."""
     event: Event | None = None
     """The event that closed the run, if it is closed now."""
     seq: int = 0

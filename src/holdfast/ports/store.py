@@ -12,6 +12,7 @@ from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.transaction import Work
 
 Hear = Callable[[Sequence[Notice]], None]
@@ -19,6 +20,9 @@ Hear = Callable[[Sequence[Notice]], None]
 
 class Store(Protocol):
     """Keeps runs. Every method may raise `StoreUnavailable`: then nothing was written."""
+
+    jobs: Jobs
+    """Where those who do jobs take them from."""
 
     async def open(self) -> None:
         """Be ready for the other calls. Raises `StoreVersion` or `StoreSettings`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.model.makers import maker
 from holdfast.model.status import CLAIMABLE, CLOSED
+from holdfast.model.waits import Waits
 from holdfast.model.writes import (
     Advance,
     Annotate,
@@ -16,12 +17,13 @@ from holdfast.model.writes import (
     Outcome,
     Put,
     Reap,
+    Report,
     Write,
 )
 
 _new_notice = maker(Notice)
 
-FOR_WORKERS = frozenset({"ready", "mail", "moved"})
+FOR_WORKERS = frozenset({"ready", "mail", "moved", "job"})
 """Notices that workers of other processes should hear of too."""
 
 
@@ -33,7 +35,14 @@ def notices_of(batch: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Noti
             heard.append(notice)
         if outcome.heard:
             heard.extend(outcome.heard)
+        if type(write) is Advance and write.waits is not None and outcome.applied:
+            heard.extend(_jobs_notice(write, write.waits))
     return heard
+
+
+def _jobs_notice(write: Advance, waits: Waits) -> list[Notice]:
+    """Return what workers should hear of jobs: there are new ones, or some were called off."""
+    return [Notice(write.ns, write.run, "job")] if waits.jobs or waits.drops else []
 
 
 def turn_notice(write: Advance) -> Notice:
@@ -68,8 +77,9 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
             closing = write.event if write.status in CLOSED else None
             seq = outcome.run.seq if outcome.run else 0
             return Notice(write.ns, write.run, "moved", closing, seq)
-        case Annotate():
-            return Notice(write.ns, write.run, "events")
+        case Annotate() | Report():
+            is_job = type(write) is Report and write.back_at is not None
+            return Notice(write.ns, write.run, "job" if is_job else "events")
         case Reap():
             return Notice(what="ready") if outcome.total else None
         case _:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import copy_context
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.exports import Export
+from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear, Store
 from holdfast.ports.transaction import Work
 from holdfast.testing.loop import LIFE, Life
@@ -51,6 +53,8 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "logs": ("before", "after", "away"),
     "waits": ("before", "after", "away"),
     "queues": ("before", "after", "away"),
+    "claim_jobs": ("before", "after", "sent", "unheard", "happened", "lost"),
+    "find_jobs": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -121,6 +125,7 @@ class CrashStore:
     def __init__(self, inner: Store, life: Life, plan: Plan, *, owns: bool = True) -> None:
         self._inner, self._life, self._plan, self._owns = inner, life, plan, owns
         self._deaf: list[Callable[[], None]] = []
+        self.jobs: Jobs = CrashJobs(inner, plan, self._call)
 
     async def open(self) -> None:
         """Open `inner`."""
@@ -268,6 +273,31 @@ class CrashStore:
                 asyncio.get_running_loop().call_soon(hear, notices, context=context)
 
         return heard
+
+
+class CrashJobs:
+    """The jobs of the store as one process sees them."""
+
+    def __init__(self, inner: Store, plan: Plan, call: Callable[..., Awaitable[Any]]) -> None:
+        self._inner, self._plan, self._call = inner, plan, call
+
+    async def claim(self, claim: JobClaim) -> ClaimedJobs:
+        """Take jobs, or be in doubt."""
+        place = len(self._plan.calls)  # the number that this call is about to get
+
+        async def take() -> ClaimedJobs:
+            claimed = await self._inner.jobs.claim(claim)
+            if claimed.jobs:
+                self._plan.commits.add(place)
+            return claimed
+
+        found: ClaimedJobs = await self._call("claim_jobs", take)
+        return found
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        """Read jobs."""
+        read: list[Job] = await self._call("find_jobs", lambda: self._inner.jobs.find(wanted))
+        return read
 
 
 def _recorded(batch: Sequence[Write]) -> str:

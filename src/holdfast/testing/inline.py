@@ -15,11 +15,13 @@ from typing import Any, Self, TypeVar
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
+from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear, Store
 from holdfast.ports.transaction import Work
 from holdfast.testing.crash_homes import Observed
@@ -62,6 +64,7 @@ class Calls:
         self.inner, self._elsewhere = store, elsewhere
         self._hearers: list[Hear] = []
         self._heard: list[Notice] = []
+        self.jobs: Jobs = InlineJobs(store, self._call)
         self.is_open = False
 
     async def open(self) -> None:
@@ -150,6 +153,23 @@ class InlineStore(Calls):
         """Call `hear` after each commit of this object."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None
+
+
+class InlineJobs:
+    """The jobs of another store."""
+
+    def __init__(self, store: Observed, call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self._inner, self._call = store, call
+
+    async def claim(self, claim: JobClaim) -> ClaimedJobs:
+        """Take jobs."""
+        found: ClaimedJobs = await self._call(self._inner.jobs.claim, claim)
+        return found
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        """Return jobs."""
+        found: list[Job] = await self._call(self._inner.jobs.find, wanted)
+        return found
 
 
 async def _write(store: Store, batch: Sequence[Write]) -> list[Outcome]:

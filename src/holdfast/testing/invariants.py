@@ -19,6 +19,7 @@ I16 nothing is undone before it has ended
 I20 only open runs wait for something from outside, and only for what has no answer; each answer in
     the history was given, once
 I22 only open runs have heartbeats, and only of steps that are not answered; log lines have a run
+I23 a job is there if and only if its run waits for it, or it has left its outcome to a token
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from holdfast.model.keys import undone_by
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.testing.families import broken_ties
+from holdfast.testing.job_rules import broken_jobs
 from holdfast.testing.slots import broken_slots
 
 
@@ -89,6 +91,7 @@ def check(dump: Dump) -> list[Violation]:
         found += [Violation("I20", _named(key), text) for text in _waits(kept, dump)]
     found += [Violation("I9", _named(key), text) for key, text in broken_ties(dump)]
     found += [Violation("I15", _named(key), text) for key, text in broken_slots(dump)]
+    found += [Violation("I23", _named(key), text) for key, text in broken_jobs(dump)]
     return found + list(_unkept_promises(dump))
 
 

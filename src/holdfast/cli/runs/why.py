@@ -18,6 +18,7 @@ from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of
 from holdfast.cli.failures import owed_in
 from holdfast.cli.questions import typed
+from holdfast.cli.runs import jobs
 from holdfast.cli.runs.lining import Standing
 from holdfast.cli.terminal import STDOUT, clean
 from holdfast.cli.words import SECOND, ago, ahead, clock, count, moment, span
@@ -26,6 +27,7 @@ from holdfast.model.buckets import bucket_of
 from holdfast.model.definitions import Definition, shown
 from holdfast.model.events import since_start
 from holdfast.model.failures import decode_failure
+from holdfast.model.jobs import Job, JobFilter
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
@@ -48,6 +50,7 @@ class Case(NamedTuple):
     """What it waits for from outside."""
     standing: Standing | None = None
     """Where it stands in line, if it does."""
+    jobs: tuple[Job, ...] = ()
 
     @property
     def run(self) -> Run:
@@ -93,8 +96,9 @@ def command(door: Door, run: str, as_json: bool) -> None:
         known = await store.definitions(loaded.run.ns, loaded.run.workflow)
         waits = await store.waits(WaitFilter(loaded.run.ns, loaded.run.id))
         still = tuple(wait for wait in waits if wait.state == "open")
+        queued = tuple(await store.jobs.find(JobFilter(loaded.run.ns, loaded.run.id)))
         workers, stands = tuple(await store.workers()), await _standing(store, loaded.run)
-        return Case(loaded, workers, store.now(), door.url, known, still, stands)
+        return Case(loaded, workers, store.now(), door.url, known, still, stands, queued)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
@@ -146,6 +150,8 @@ def _with_waits(case: Case, told: Told) -> Told:
         elif wait.key in deferred:
             sentences.append(clean(f"Step {wait.key} is completed from outside{until}."))
             commands.append((f"holdfast steps complete {token_in(wait)} JSON", "give its result"))
+    sentences += jobs.told(case.jobs, case.workers, case.now)
+    commands += jobs.commands(case.jobs, case.workers, case.url)
     return Told([*told.sentences, *sentences], [*commands, *told.commands])
 
 
@@ -345,8 +351,9 @@ def _named(run: Run, kind: str) -> list[str]:
 
 
 def _awaited(run: Run) -> str:
-    """Name the signals, updates and children it waits for."""
-    kinds = {kind: " or ".join(_named(run, kind)) for kind in ("signal ", "update ", "child ")}
+    """Name the signals, updates, children and jobs it waits for."""
+    named = ("signal ", "update ", "child ", "job ")
+    kinds = {kind: " or ".join(_named(run, kind)) for kind in named}
     return " or ".join(f"{kind}{names}" for kind, names in kinds.items() if names)
 
 

@@ -32,6 +32,7 @@ from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Failure
 from holdfast.model.failures import failure_of
 from holdfast.model.options import StepOptions
+from holdfast.model.queues import checked_queue
 from holdfast.model.retry import Retry
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Step(Generic[P, R]):
     is_async: bool
     secrets: tuple[str, ...]
     """The names of the secrets it gets before it begins."""
+    completes_later: bool = False
 
     def __init__(
         self,
@@ -119,10 +121,13 @@ class Step(Generic[P, R]):
         timeout: Duration | Keep | None = KEEP,
         total_timeout: Duration | Keep | None = KEEP,
         heartbeat_timeout: Duration | Keep | None = KEEP,
+        queue: str | Keep | None = KEEP,
+        queue_timeout: Duration | Keep | None = KEEP,
     ) -> Self:
         """Return this step with other settings, for one call: `charge.options(timeout=5)(order)`.
 
-        None takes a limit away; what is not given stays as the definition has it.
+        None takes a limit away; what is not given stays as the definition has it. With `queue=None`
+        the step runs where its run is.
         """
         changed = copy.copy(self)
         changed.settings = settings_of(
@@ -130,8 +135,12 @@ class Step(Generic[P, R]):
             timeout=timeout,
             total_timeout=total_timeout,
             heartbeat_timeout=heartbeat_timeout,
+            queue=queue,
+            queue_timeout=queue_timeout,
             base=self.settings,
         )
+        if changed.settings.queue is not None and not isinstance(changed, Later):
+            changed.__class__ = _elsewhere(self)
         if changed.settings.at_most_once:
             once(changed.settings)
         return changed
@@ -184,7 +193,10 @@ class SyncStep(Step[P, R]):
 
 
 class Later(Step[P, R]):
-    """A step whose outcome may come from outside: it has a token before it begins."""
+    """A step whose outcome may come from outside: by a token, or from a worker that does the job.
+
+    The host learns of it before it begins.
+    """
 
     if not TYPE_CHECKING:
 
@@ -204,6 +216,12 @@ class LaterAsyncStep(Later[P, R], AsyncStep[P, R]):
 
 class LaterSyncStep(Later[P, R], SyncStep[P, R]):
     """... made from a plain `def`."""
+
+
+ELSEWHERE: Mapping[type[Any], type[Any]] = {
+    AsyncStep: LaterAsyncStep, SyncStep: LaterSyncStep,
+}  # fmt: skip
+"""What a step becomes when one call of it is to be done as a job."""
 
 
 class StepDecorator(Protocol):
@@ -232,21 +250,26 @@ def make_step(
     given: dict[str, Any] = {
         "name": name, "settings": settings, "raises": raises, "secrets": secrets,
     }  # fmt: skip
-    if is_async(function):
-        if completes_later:
-            return LaterAsyncStep[..., Any](function, **given)
-        return AsyncStep[..., Any](function, **given)
-    if completes_later:
-        return LaterSyncStep[..., Any](function, **given)
-    return SyncStep[..., Any](function, **given)
+    made: AsyncStep[..., Any] | SyncStep[..., Any]
+    if completes_later or settings.queue is not None:
+        kind = LaterAsyncStep[..., Any] if is_async(function) else LaterSyncStep[..., Any]
+        made = kind(function, **given)
+        made.completes_later = completes_later
+    elif is_async(function):
+        made = AsyncStep[..., Any](function, **given)
+    else:
+        made = SyncStep[..., Any](function, **given)
+    return made
 
 
-def settings_of(
+def settings_of(  # noqa: PLR0913 - each by its name
     *,
     retry: Retry | Keep = KEEP,
     timeout: Duration | Keep | None = KEEP,
     total_timeout: Duration | Keep | None = KEEP,
     heartbeat_timeout: Duration | Keep | None = KEEP,
+    queue: str | Keep | None = KEEP,
+    queue_timeout: Duration | Keep | None = KEEP,
     base: StepOptions = DEFAULTS,
 ) -> StepOptions:
     """Return `base` with the given settings in its place. Raises on what is no setting."""
@@ -254,12 +277,37 @@ def settings_of(
         raise BadDefinition(
             what=f"retry={retry!r} is no Retry", hint="Write retry=hf.Retry(max_attempts=...)."
         )
-    return base._replace(
+    made = base._replace(
         retry=base.retry if isinstance(retry, Keep) else retry,
         timeout=_limit(timeout, base.timeout, "timeout"),
         total_timeout=_limit(total_timeout, base.total_timeout, "total_timeout"),
         heartbeat_timeout=_limit(heartbeat_timeout, base.heartbeat_timeout, "heartbeat_timeout"),
+        queue=base.queue if isinstance(queue, Keep) else _queue(queue),
+        queue_timeout=_limit(queue_timeout, base.queue_timeout, "queue_timeout"),
     )
+    if made.queue_timeout is not None and made.queue is None:
+        if isinstance(queue_timeout, Keep):
+            return made._replace(queue_timeout=None)
+        raise BadDefinition(
+            what=f"queue_timeout={queue_timeout!s:.60} was given to a step without a queue",
+            hint='Say where it waits: queue="gpu". A step without a queue begins at once.',
+        )
+    return made
+
+
+def _elsewhere(step: Step[..., Any]) -> type[Any]:
+    """Return what a step becomes when one call of it is to be done as a job."""
+    found = ELSEWHERE.get(type(step))
+    if found is None:
+        raise BadDefinition(
+            what=f"{step!r} cannot be done on another worker",
+            hint="Leave out queue=: what it writes is part of the commit of its run.",
+        )
+    return found
+
+
+def _queue(queue: str | None) -> str | None:
+    return None if queue is None else checked_queue(queue)
 
 
 def once(settings: StepOptions) -> StepOptions:

@@ -15,8 +15,9 @@ from holdfast.errors import StepOutcomeUnknown
 from holdfast.hosts.worker.steps import Limit, Result
 from holdfast.model.asks import StepAsk
 from holdfast.model.durations import LONGEST
-from holdfast.model.events import Event
+from holdfast.model.events import Event, Failure
 from holdfast.model.failures import encode_failure, in_a_line
+from holdfast.model.jobs import NOBODY_KNOWS, Reported
 from holdfast.model.options import StepOptions
 
 
@@ -38,9 +39,9 @@ class Decided(NamedTuple):
 def decide(result: Result, raised: BaseException, chance: float, at: int) -> Decided:
     """Turn the end of a failed attempt into an event."""
     ask = result.ask
-    error = _as_error(raised)
+    error = as_error(raised)
     retrying = _retrying(ask, error, result.number, chance, at)
-    failure = ask.step.describe(error, result.number)
+    failure = describe(ask, error, result.number)
     if retrying is None:
         payload = encode_failure(failure)
         return Decided(
@@ -55,22 +56,35 @@ def decide(result: Result, raised: BaseException, chance: float, at: int) -> Dec
     return Decided(event, retrying)
 
 
+def describe(ask: StepAsk, error: BaseException, number: int) -> Failure:
+    """Return what is stored of a failed attempt, wherever it failed."""
+    if isinstance(error, Reported):
+        return error.failure._replace(attempts=number)
+    failure: Failure = ask.step.describe(error, number)
+    return failure
+
+
 def unknown(ask: StepAsk) -> Result:
     """Return the end of an attempt that began, and of which nothing more is known."""
-    told = "it had begun when its worker was lost; whether it ended is not known"
-    error = StepOutcomeUnknown(step=ask.key, type="StepOutcomeUnknown", message=told)
+    error = StepOutcomeUnknown(step=ask.key, type="StepOutcomeUnknown", message=NOBODY_KNOWS)
     return Result(ask, 1, 0, error=error)
 
 
 def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
     """Return what tells an attempt, when it begins, how long it may take; None for no limit."""
     options = options_of(ask)
-    timeout, total = options.timeout, options.total_timeout
-    if timeout is None and total is None and options.heartbeat_timeout is None:
+    total = options.total_timeout
+    return limit_until(options, None if total is None else ask.asked_at + total, clock)
+
+
+def limit_until(options: StepOptions, due: int | None, clock: Callable[[], int]) -> Limit | None:
+    """Return the same of an attempt that must be over when it is `due`."""
+    timeout = options.timeout
+    if timeout is None and due is None and options.heartbeat_timeout is None:
         return None
 
     def limit() -> int:
-        left = LONGEST if total is None else max(ask.asked_at + total - clock(), 0)
+        left = LONGEST if due is None else max(due - clock(), 0)
         return left if timeout is None else min(left, timeout)
 
     return limit
@@ -85,7 +99,8 @@ def _retrying(
     again = at + options.retry.wait(error, number, chance)
     if options.total_timeout is not None and again >= ask.asked_at + options.total_timeout:
         return None
-    return Retrying(number, again, in_a_line(type(error).__name__, str(error)))
+    kind = error.failure.type if isinstance(error, Reported) else type(error).__name__
+    return Retrying(number, again, in_a_line(kind, str(error)))
 
 
 def options_of(ask: StepAsk) -> StepOptions:
@@ -94,7 +109,7 @@ def options_of(ask: StepAsk) -> StepOptions:
     return options
 
 
-def _as_error(error: BaseException) -> BaseException:
+def as_error(error: BaseException) -> BaseException:
     """A step that cancels itself has failed like any other."""
     if isinstance(error, asyncio.CancelledError):
         return RuntimeError("the step raised CancelledError by itself")

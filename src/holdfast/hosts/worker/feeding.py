@@ -6,9 +6,12 @@ deadline. What the body says on an event is recorded right after it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from holdfast.errors import BodyStuck
 from holdfast.fronts.function.completing import CompleteLater
-from holdfast.hosts.worker import attempts, family, overdue, telling
+from holdfast.hosts.worker import attempts, family, overdue, queued, telling
 from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.held import NO_RESULTS
 from holdfast.hosts.worker.needing import Needing
@@ -20,6 +23,7 @@ from holdfast.model.asks import StepAsk, Turn
 from holdfast.model.events import Event
 from holdfast.model.run import Message
 from holdfast.model.status import CLOSED
+from holdfast.model.waits import Wait
 
 
 class Feeding(Conversing):
@@ -81,6 +85,9 @@ class Feeding(Conversing):
         turn = machine.take_turn()
         if self._resumes:
             self._resumes, turn.asks = False, self._unbegun()
+        if machine.outside is not None:
+            self.outside()  # what is decided next depends on it
+            turn.asks = queued.ours(turn.asks)
         return turn
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
@@ -128,6 +135,22 @@ class Feeding(Conversing):
         if draft.status in CLOSED:
             self.outside().learn(await self._worker.waits_of(self.run))
             self.outside().settle(draft)
+
+    def known_deferred(self) -> Mapping[str, object]:
+        """Return the steps whose code has ended by the history, and whose outcome will come."""
+        return self._deferred
+
+    def asked_at(self, ask: StepAsk) -> int:
+        """Return from when the time for all attempts counts: in a reopened run, from there."""
+        return max(ask.asked_at, self._reopened_at)
+
+    def has_job_of(self, step: Any) -> None:
+        """Have this worker do such jobs, too, whoever registered the step."""
+        self._worker.jobs.know(step)
+
+    def look_at_job(self, row: Wait, looks: dict[str, int]) -> None:
+        """See what became of a job that should have begun, or been over, by now."""
+        self._worker.jobs.look_at(row, looks, self.poke)
 
     def feed_result(self, draft: Draft, result: Result) -> None:
         """Show the body how a step ended, if it still asks for it."""
@@ -191,7 +214,7 @@ class Feeding(Conversing):
         begun.update(ask.key for ask in self._intents)
         if self.needs is not None:
             begun.update(self.needs.pending)
-        return begun if self.waits is None else begun.union(self.waits.deferred)
+        return begun if self.waits is None else begun.union(self.waits.elsewhere())
 
     def _due_again(self) -> list[tuple[StepAsk, int]]:
         """Return the steps that did not end, or could not begin, and are due; with their number."""

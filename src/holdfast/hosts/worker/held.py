@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.hosts.worker import length, replay, updates
+from holdfast.hosts.worker import length, queued, replay, updates
 from holdfast.hosts.worker.attempts import Retrying
 from holdfast.hosts.worker.family import Family
 from holdfast.hosts.worker.notebook import Notebook
@@ -242,9 +242,9 @@ class Held:
         """Return the keys of steps that begin at no time of their own."""
         if self.waits is None and self.needs is None:
             return self.running
-        deferred = () if self.waits is None else self.waits.deferred
+        elsewhere = () if self.waits is None else self.waits.elsewhere()
         pending = () if self.needs is None else self.needs.pending
-        return {*self.running, *deferred, *pending}
+        return {*self.running, *elsewhere, *pending}
 
     def _forced_at(self) -> int | None:
         """Return when a cancelled body is ended whatever it does; never while a saga undoes."""
@@ -267,7 +267,9 @@ class Held:
         others += [f"an answer to {key}" for key in machine.awaited_answers()]
         if waits is not None:
             others += [f"somebody to complete {key}" for key in waits.deferred]
-            retries = {key: each for key, each in retries.items() if key not in waits.deferred}
+            others += queued.told(machine, waits.deferred)
+            gone = waits.elsewhere()
+            retries = {key: each for key, each in retries.items() if key not in gone}
         if self.needs is not None and self.needs.lacking:
             others += self.needs.reasons()
             lacking = self.needs.lacking

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import StoreError
 from holdfast.kernel import dispatch
 from holdfast.model.annotations import MAX_LINES, Annotations, LogLine, Progress
-from holdfast.model.commands import AnnotateRun, CommitTurn
+from holdfast.model.commands import AnnotateRun, CommitTurn, ReportJob
 from holdfast.model.status import CLOSED
 from holdfast.ports.store import Store
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast.worker")
 
 NOTHING = Annotations()
+Said = AnnotateRun | ReportJob
+"""What the scribe writes."""
 
 
 class Notebook:
@@ -90,6 +92,10 @@ class Notebook:
     def hear(self, lines: Iterable[LogLine]) -> None:
         """Take what the body said in the turn that is about to be committed."""
         self._turn += map(self._stamped, lines)
+
+    def expect(self, key: str) -> None:
+        """Take note that a job has left heartbeats of this step in the store."""
+        self.known.setdefault(key, Progress(key, self.session.run.generation, 0, 0))
 
     def know(self, stored: Iterable[Progress]) -> None:
         """Take the heartbeats that the store holds; those not written yet are newer."""
@@ -158,7 +164,7 @@ class Notebook:
         """Tell whether the scribe may write: no commit of the run has it in hand."""
         return self._sent is None
 
-    def command(self) -> AnnotateRun | None:
+    def command(self) -> Said | None:
         """Return what steps said so far, if anything, to be written without a turn."""
         run = self.session.run
         if self.session.state != "held" or not (self._lines or self._unwritten):
@@ -166,11 +172,12 @@ class Notebook:
         said = Annotations(tuple(self._lines), tuple(self._unwritten.values()))
         return AnnotateRun(run.ns, run.id, run.epoch, said, self._moves_on)
 
-    def written(self, command: AnnotateRun, is_ours: bool) -> None:
+    def written(self, command: Said, is_ours: bool) -> None:
         """The scribe has written it, or found that the run is no longer ours."""
         if is_ours:
-            del self._lines[: len(command.annotations.lines)]
-            self._written(command.annotations)
+            said = annotations_of(command)
+            del self._lines[: len(said.lines)]
+            self._written(said)
         else:
             self.session.must_reread()
 
@@ -207,7 +214,7 @@ class Scribe:
 
     async def _write(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        commands: dict[Notebook, AnnotateRun] = {}
+        commands: dict[Notebook, Said] = {}
         for notebook in waiting:
             if not notebook.is_ready or notebook.writing is not None:
                 self.wake(notebook)
@@ -225,7 +232,7 @@ class Scribe:
                 notebook.writing = None
             done.set_result(None)
 
-    async def _carry_out(self, commands: dict[Notebook, AnnotateRun]) -> None:
+    async def _carry_out(self, commands: dict[Notebook, Said]) -> None:
         writes = [dispatch.decide(command) for command in commands.values()]
         try:
             outcomes = await self._store.write(writes)
@@ -236,3 +243,10 @@ class Scribe:
             return
         for (notebook, command), outcome in zip(commands.items(), outcomes, strict=True):
             notebook.written(command, dispatch.read(command, outcome))
+
+
+def annotations_of(command: Said) -> Annotations:
+    """Return what is to be kept of a run, or of a job."""
+    if isinstance(command, ReportJob):
+        return command.job.annotations or NOTHING
+    return command.annotations

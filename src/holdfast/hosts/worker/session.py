@@ -348,7 +348,7 @@ class Session(Feeding):
     async def _learn_waits(self) -> bool:
         """Read what the run waits for from outside, after its mail. Is it still ours?"""
         waiting = self.outside()
-        waiting.learn(await self._worker.waits_of(self.run))
+        await self._worker.jobs.teach(waiting, self.run)
         while unheard := waiting.unheard(self._mail):
             # Its message was read before, or has come since we looked.
             loaded = await self._load(after=self.seq)
@@ -358,7 +358,7 @@ class Session(Feeding):
                 self._mail = (*unheard, *self._mail)
                 return True
             self._mail, self.inbox_seq = loaded.mail, loaded.run.inbox_seq
-            waiting.learn(await self._worker.waits_of(self.run))
+            await self._worker.jobs.teach(waiting, self.run)
         return True
 
     async def _load(self, *, after: int) -> Loaded | None:

@@ -154,6 +154,11 @@ class Steps:
         return len(self._running)
 
     @property
+    def free(self) -> int:
+        """How many more could begin at once."""
+        return max(self._slots - len(self._running) - len(self._waiting), 0)
+
+    @property
     def is_healthy(self) -> bool:
         """Tell whether fewer threads are stuck in timed-out steps than the pool has spare."""
         return self.written_off < self._threads

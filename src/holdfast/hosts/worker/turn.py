@@ -209,12 +209,15 @@ class Draft:
 
     def command(self, worker: str, known_inbox: int) -> CommitTurn:
         """Return the commit of this turn."""
-        run, parks_at = self.run, self._parks_at
-        if self.waits is not None and self.waits.overs:
-            parks_at = known_inbox  # what nobody waits for any more must not have been answered
+        run, parks_at, wake_at = self.run, self._parks_at, self._wake_at
+        if self.waits is not None:
+            if self.waits.overs:
+                parks_at = known_inbox  # what nobody waits for any more must not have been answered
+            if self.status == "waiting":
+                wake_at = self.waits.first_due(wake_at)
         return _new_command((
             run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
-            worker if self.status == "running" else None, self._reason, self._wake_at,
+            worker if self.status == "running" else None, self._reason, wake_at,
             self._inbox_read, parks_at, self._due, self.supersedes, self.superseded_by,
             known_inbox, None, self.continues, self.replies, tuple(self.sends), self.waits,
         ))  # fmt: skip

@@ -12,20 +12,31 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import new_class
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import HoldfastError, NonRetryable, StepTimedOut
+from holdfast.hosts.worker import queued
 from holdfast.hosts.worker.attempts import options_of
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.machine.questions import Question
 from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
+from holdfast.model.jobs import Job, Took, report_in, took_in
 from holdfast.model.run import Message
 from holdfast.model.status import CLOSED
-from holdfast.model.waits import Asked, Wait, Waits, answered, asked_of, failure_in, token_in
+from holdfast.model.waits import (
+    Asked,
+    Wait,
+    WaitKind,
+    Waits,
+    answered,
+    asked_of,
+    failure_in,
+    token_in,
+)
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.feeding import Feeding
@@ -34,6 +45,10 @@ log = logging.getLogger("holdfast.worker")
 
 SECRET = 16
 """Bytes that nobody guesses."""
+DEFERRED = "deferred/"
+"""How the message begins that tells that a job has left its outcome to a token."""
+NEVER = 1 << 62
+"""A job that is being looked at needs no other look."""
 
 
 class Deferred(NamedTuple):
@@ -48,18 +63,24 @@ class Deferred(NamedTuple):
 class Waiting:
     """The rows of one run, and its deferred steps. Most runs have none of it."""
 
-    __slots__ = ("_session", "deferred", "rows")
+    __slots__ = ("_left", "_looks", "_session", "deferred", "jobs", "rows")
 
     def __init__(self, session: Feeding) -> None:
         self._session = session
         self.rows: dict[str, Wait] = {}
         self.deferred: dict[str, Deferred] = {}
+        self.jobs: frozenset[str] | None = None
+        """The keys of the jobs that the store holds; None if that was not read."""
+        self._left: tuple[str, ...] = ()
+        """Jobs that somebody else has settled, and that nobody needs to do any more."""
+        self._looks: dict[str, int] = {}
+        """When a job that was late is looked at again."""
 
     # --- reading
 
-    def learn(self, rows: list[Wait]) -> None:
-        """Take what the store holds."""
-        self.rows = {row.key: row for row in rows}
+    def learn(self, rows: list[Wait], jobs: frozenset[str] | None = None) -> None:
+        """Take what the store holds; the jobs as they were before the rows were read."""
+        self.rows, self.jobs = {row.key: row for row in rows}, jobs
 
     def recall(self, deferred: Mapping[str, Deferred]) -> None:
         """Take which steps were deferred by the history; one without its row runs again."""
@@ -84,12 +105,30 @@ class Waiting:
         A run that was set aside has read its messages without using them.
         """
         told = {message.id for message in mail}
-        return tuple(
+        awaited = [
+            row for row in self.rows.values() if self._is_of_now(row) and self._is_awaited(row.key)
+        ]
+        answers = [
             Message(_id_of(row), "answer", row.key, None, row.settled_at or 0)
-            for row in self.rows.values()
-            if row.state == "answered" and self._is_of_now(row) and self._is_awaited(row.key)
-            if _id_of(row) not in told
-        )
+            for row in awaited
+            if row.state == "answered"
+        ]
+        answers += [
+            Message(f"{DEFERRED}{row.secret}", "answer", row.key, None, row.asked_at)
+            for row in awaited
+            if self.jobs is not None and row.kind == "job" and row.state == "open"
+            if row.key not in self.jobs and row.key not in self._session.known_deferred()
+        ]
+        return tuple(message for message in answers if message.id not in told)
+
+    @property
+    def has_jobs(self) -> bool:
+        """Tell whether the body waits for what other workers do."""
+        return bool(queued.keys(self._session.machine))
+
+    def elsewhere(self) -> set[str]:
+        """Return the steps that are in the hands of others."""
+        return {*self.deferred, *queued.keys(self._session.machine)}
 
     # --- answers
 
@@ -103,9 +142,12 @@ class Waiting:
 
     def hear(self, draft: Draft, message: Message) -> None:
         """Show the body an answer that has come, unless it no longer waits for it."""
-        session, machine = self._session, self._session.machine
+        machine = self._session.machine
         draft.add_message(message)
         row = self.rows.get(message.name)
+        if message.id.startswith(DEFERRED):
+            self._hear_deferred(draft, message, row)
+            return
         if row is None or row.answer is None or message.id != _id_of(row):
             self._turn_down(draft, message.name, "", "it was asked anew meanwhile")
             return
@@ -117,14 +159,36 @@ class Waiting:
         if question is not None and machine.ended is None:
             self._answer(draft, question, row, row.answer)
         elif row.key in machine.asks and machine.ended is None:
-            ask, deferred = machine.asks[row.key], self.deferred.pop(row.key, None)
-            if deferred is not None:
-                ask = ask._replace(asked_at=deferred.asked_at)
-            if (running := session.running.pop(row.key, None)) is not None:
-                running.stop()
-            session.feed_result(draft, _result(ask, row, row.answer, draft.at))
+            self._end_step(draft, message, row, row.answer)
         else:
             self._turn_down(draft, row.key, row.by, "the run no longer waits for it")
+
+    def _end_step(self, draft: Draft, message: Message, row: Wait, answer: bytes) -> None:
+        """Show the body the outcome of a step: by a token, or of a job."""
+        session, told = self._session, took_in(message.payload)
+        ask, deferred = session.machine.asks[row.key], self.deferred.pop(row.key, None)
+        if deferred is not None:
+            ask = ask._replace(asked_at=deferred.asked_at)
+        if (running := session.running.pop(row.key, None)) is not None:
+            running.stop()
+        if row.kind == "job" and told is None:
+            self._left = (*self._left, row.key)  # it came by the token, or its word is lost
+        if told is not None and told.beats:
+            session.notes().expect(row.key)
+        took = max(draft.at - row.asked_at, 0) if told is None else told.took
+        session.feed_result(draft, _result(ask, row, answer, took))
+
+    def _hear_deferred(self, draft: Draft, message: Message, row: Wait | None) -> None:
+        """Note that the code of a job has ended, and its outcome comes by its token."""
+        ask = self._session.machine.asks.get(message.name)
+        if row is None or message.id != f"{DEFERRED}{row.secret}" or row.state != "open":
+            return
+        if ask is None or not self._is_of_now(row) or self._session.machine.ended is not None:
+            return
+        told = took_in(message.payload) or Took()
+        if told.beats:
+            self._session.notes().expect(row.key)
+        self.defer(draft, Result(ask, row.attempt, told.took))
 
     def _answer(self, draft: Draft, question: Question, row: Wait, value: bytes) -> None:
         try:
@@ -175,10 +239,26 @@ class Waiting:
                 )
                 ask = ask._replace(asked_at=each.asked_at)
                 self._session.feed_result(draft, Result(ask, each.attempt, took, error=error))
+        for row in self._late(draft.at):
+            self._looks[row.key] = NEVER
+            self._session.look_at_job(row, self._looks)
 
     def next_due(self) -> list[int]:
-        """Return when steps that nobody has completed time out."""
-        return [each.due for each in self.deferred.values() if each.due is not None]
+        """Return when steps that nobody has completed, or begun, time out."""
+        dues = [each.due for each in self.deferred.values() if each.due is not None]
+        return dues + [self._look_at(row) for row in self.rows.values() if self._is_limited(row)]
+
+    def _late(self, now: int) -> list[Wait]:
+        """Return jobs that should have begun by now, or been over."""
+        rows = self.rows.values()
+        return [row for row in rows if self._is_limited(row) and self._look_at(row) <= now]
+
+    def _look_at(self, row: Wait) -> int:
+        return max(row.expires_at or 0, self._looks.get(row.key, 0))
+
+    def _is_limited(self, row: Wait) -> bool:
+        is_open = row.kind == "job" and row.state == "open" and row.expires_at is not None
+        return is_open and row.key not in self.deferred and self._looks.get(row.key) != NEVER
 
     def token(self, key: str) -> str:
         """Return what names this attempt of the step to whoever completes it; empty if none can."""
@@ -199,20 +279,42 @@ class Waiting:
             for row in self.rows.values()
             if row.state == "open" and row.key not in wanted
         )
-        if not opens and not overs:
+        jobs = tuple(self._jobs(opens, draft.at))
+        new = {job.key for job in jobs}
+        gone = {row.key for row in self.rows.values() if row.kind == "job" and row.state == "open"}
+        drops = tuple(
+            key for key in (*self._left, *(key for key, _ in overs if key in gone))
+            if key not in new
+        )  # fmt: skip
+        if not opens and not overs and not drops:
             return
+        for key in drops:  # it may have left heartbeats, of which nobody here has heard
+            self._session.notes().expect(key)
         for row in opens:
             if row.kind == "question":
                 told = _told(row)
                 self._session.machine.feed(
                     draft.add(Event("question.asked", draft.at, row.key, told))
                 )
-        draft.waits = Waits(opens, overs)
+        draft.waits = Waits(opens, overs, jobs, drops)
+
+    def _jobs(self, opens: tuple[Wait, ...], now: int) -> Iterator[Job]:
+        """Yield what other workers are to do for the rows that are new."""
+        session = self._session
+        for row in opens:
+            known = self.rows.get(row.key)
+            if row.kind == "job" and (known is None or known.secret != row.secret):
+                ask = session.machine.asks[row.key]
+                session.has_job_of(ask.step)
+                yield queued.job_of(session, ask, row, session.asked_at(ask))
 
     def kept(self, waits: Waits) -> None:
         """The turn is stored."""
+        self._left = tuple(key for key in self._left if key not in waits.drops)
         for key, _ in waits.overs:
             self.rows.pop(key, None)
+        for job in waits.jobs:
+            self._looks.pop(job.key, None)
         self.rows.update((row.key, row) for row in waits.opens)
 
     def _wanted(self, now: int) -> dict[str, Wait]:
@@ -221,7 +323,9 @@ class Waiting:
         if outside is None:
             return {}
         rows = {key: self._row_of(question) for key, question in outside.questions.items()}
-        rows.update((key, self._row_of_step(key, now)) for key in outside.steps())
+        for key in outside.steps():
+            if (row := self._row_of_step(key, now)) is not None:
+                rows[key] = row
         return rows
 
     def _row_of(self, question: Question) -> Wait:
@@ -238,18 +342,25 @@ class Waiting:
             question.to, question.asked(),
         )  # fmt: skip
 
-    def _row_of_step(self, key: str, now: int) -> Wait:
-        session, run = self._session, self._session.run
-        attempt = self._due_attempt(key)
+    def _row_of_step(self, key: str, now: int) -> Wait | None:
+        session, run, ask = self._session, self._session.run, self._session.machine.asks[key]
+        attempt, expires_at = self._due_attempt(key), None
+        kind: WaitKind = "step"
         known = self.rows.get(key)
         if known is not None and self._attempt_of(key) == attempt:
             due = self.deferred[key].due if key in self.deferred else known.expires_at
             return known if known.state == "answered" else known._replace(expires_at=due)
-        step = session.machine.asks[key].step
-        asked = Asked(f"the outcome of step {key}", None, step.signature.result.json_schema())
+        if queued.is_job(ask):
+            if session.paused:
+                return None  # nothing new begins, here or elsewhere
+            kind, begins = "job", queued.wake_at(session.retrying(key), now)
+            expires_at = queued.start_by(ask, session.asked_at(ask), begins)
+        elif not ask.step.completes_later:
+            return None
+        asked = Asked(f"the outcome of step {key}", None, _schema_of(ask))
         return Wait(
-            run.ns, run.id, key, "step", run.generation, attempt,
-            secrets.token_urlsafe(SECRET), "open", now, None, (), asked.encoded(),
+            run.ns, run.id, key, kind, run.generation, attempt,
+            secrets.token_urlsafe(SECRET), "open", now, expires_at, (), asked.encoded(),
         )  # fmt: skip
 
     def _is_awaited(self, key: str) -> bool:
@@ -271,6 +382,14 @@ def has_answers(mail: tuple[Message, ...]) -> bool:
     return any(message.kind == "answer" for message in mail)
 
 
+def _schema_of(ask: StepAsk) -> dict[str, Any]:
+    """Return what an outcome from outside must fit; a worker that does the job knows by itself."""
+    found: dict[str, Any] = {}
+    if ask.step.completes_later:
+        found = ask.step.signature.result.json_schema()
+    return found
+
+
 def _told(row: Wait) -> bytes:
     """Return what the history says of a question: the rest is in its row."""
     fields = {"question": asked_of(row).question, "to": row.to, "expires_at": row.expires_at}
@@ -281,11 +400,10 @@ def _id_of(row: Wait) -> str:
     return f"answer/{row.secret}"
 
 
-def _result(ask: StepAsk, row: Wait, answer: bytes, at: int) -> Result:
+def _result(ask: StepAsk, row: Wait, answer: bytes, took: int) -> Result:
     """Return what somebody outside said came of an attempt."""
-    took = max(at - row.asked_at, 0)
     if (told := failure_in(answer)) is not None:
-        return Result(ask, row.attempt, took, error=_error(**told))
+        return Result(ask, row.attempt, took, error=report_in(told) or _error(**told))
     try:
         value = ask.step.signature.result.decode(answer, where=f"result of step {ask.key}")
     except HoldfastError as error:

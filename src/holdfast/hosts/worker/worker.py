@@ -22,6 +22,7 @@ from holdfast.hosts.worker.exact import Exact
 from holdfast.hosts.worker.expiring import expire
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
+from holdfast.hosts.worker.jobs import JobHost
 from holdfast.hosts.worker.lease import Lease
 from holdfast.hosts.worker.linting import lint_apart
 from holdfast.hosts.worker.mending import EVERY, Mender
@@ -99,13 +100,14 @@ class Worker:
         queues = self.settings.queues
         self._queues = None if queues is None else tuple(queues)
         self._leftovers = Leftovers(queues)
-        self._info = introduced(app, queues)
-        self._watch = Watch(self.settings, lambda: bool(self.sessions)) if threaded else None
+        self.info = introduced(app, queues)
+        self.jobs = JobHost(self)
+        self._watch = Watch(self.settings, lambda: self.jobs.is_busy) if threaded else None
         self._lease = Lease(
             store,
-            RenewLease(id, round(self.settings.lease * 1e6), info=self._info),
+            RenewLease(id, round(self.settings.lease * 1e6), info=self.info),
             renew=self.settings.renew,
-            is_needed=lambda: bool(self.sessions) and not (self._watch and self._watch.is_deaf),
+            is_needed=lambda: self.jobs.is_busy and not (self._watch and self._watch.is_deaf),
             threaded=threaded,
         )
 
@@ -124,7 +126,8 @@ class Worker:
         if self.observing is not None:
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
-        self._beside(self._mend())
+        self.beside(self._mend())
+        self.jobs.start(SOON)
         return self
 
     async def __aexit__(
@@ -151,7 +154,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         self._drain()  # what the last claim brought
-        await self._drained(self.settings.drain)
+        await asyncio.gather(self._drained(self.settings.drain), self.jobs.stop())
         for session in tuple(self.sessions.values()):
             session.give_up_steps()
         await self._drained(self.settings.lease)
@@ -217,6 +220,7 @@ class Worker:
     def look_for_more(self) -> None:
         """Claim soon: there is room for one more run, or for the next suspect."""
         self._poked.set()
+        self.jobs.poke()
 
     def adopt(self, run: Run, event: Event) -> None:
         """Hold a run that was just started in our name."""
@@ -258,7 +262,7 @@ class Worker:
             limit=max(room, 0),
             lease=round(self.settings.lease * 1e6),
             suspects=suspects,
-            info=self._info,
+            info=self.info,
             eager=eager,
             strikes=self.settings.strikes,
             queues=self._queues,
@@ -267,7 +271,7 @@ class Worker:
         self._is_crowded = len(claimed.runs) >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
-        self._shapes.keep_later({self.workflow_of(run) for run in claimed.runs}, self._beside)
+        self._shapes.keep_later({self.workflow_of(run) for run in claimed.runs}, self.beside)
         taken = len(claimed.runs)
         if claimed.held is None:
             await self._until_poked(HEAD_START)
@@ -315,7 +319,7 @@ class Worker:
         every = max(EVERY, self.settings.poll)
         await Mender(self.app, self.store).mend_for_life(every)
 
-    def _beside(self, chore: Coroutine[Any, Any, None]) -> None:
+    def beside(self, chore: Coroutine[Any, Any, None]) -> None:
         """Do this beside the runs, until the worker stops."""
         task = asyncio.create_task(chore)
         self._chores.add(task)
@@ -476,6 +480,10 @@ class Worker:
             what = notice.what
             if what in ("events", "replied", "closed"):
                 continue
+            if what != "mail":
+                self.jobs.hear(what)
+                if what == "job":
+                    continue
             session = self.sessions.get(notice.run)
             if session is None or what == "ready":
                 self._poked.set()

@@ -21,11 +21,13 @@ from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear
 from holdfast.ports.transaction import Work
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.business import Business
 from holdfast.stores.memory.inspection import Inspection
+from holdfast.stores.memory.jobs import MemoryJobs, every
 from holdfast.stores.memory.limits import Lines, Shown
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.memory.writes import apply
@@ -40,6 +42,7 @@ class Written:
         self._latest = 0
         self._tables = Tables()
         self._business: Business | None = None
+        self.jobs: Jobs = MemoryJobs(self._tables, self.now)
         self._hearers: list[Hear] = []
 
     def now(self) -> int:
@@ -224,6 +227,7 @@ class MemoryStore(Written, Inspection, Shown):
             waits=tuple(
                 waits[step] for _, waits in sorted(tables.waits.items()) for step in sorted(waits)
             ),
+            jobs=tuple(sorted(every(tables), key=lambda job: job[:3])),
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:

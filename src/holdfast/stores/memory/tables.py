@@ -11,6 +11,7 @@ from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
+from holdfast.model.jobs import Job
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
@@ -69,7 +70,31 @@ class Arrangements(Undoing):
             self._undo.append(lambda: table.__setitem__(key, before))
 
 
-class Tables(Arrangements):
+class JobTable(Arrangements):
+    """The table of jobs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: dict[RunKey, dict[str, Job]] = {}
+
+    def put_job(self, job: Job) -> None:
+        """Add a job, or replace it."""
+        jobs = self.jobs.setdefault((job.ns, job.run), {})
+        before = jobs.get(job.key)
+        jobs[job.key] = job
+        if before is None:
+            self._undo.append(lambda: jobs.pop(job.key))
+        else:
+            self._undo.append(lambda: jobs.__setitem__(job.key, before))
+
+    def drop_jobs(self, key: RunKey, *steps: str) -> None:
+        """Call off these jobs of a run; those that are not there are passed over."""
+        before = self.jobs.get(key, {})
+        self.jobs[key] = {step: job for step, job in before.items() if step not in steps}
+        self._undo.append(lambda: self.jobs.__setitem__(key, before))
+
+
+class Tables(JobTable):
     """Dictionaries named as the tables of the other stores. Change them by the methods only."""
 
     def __init__(self) -> None:

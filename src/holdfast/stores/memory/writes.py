@@ -29,14 +29,17 @@ from holdfast.model.writes import (
     Put,
     Reap,
     Renew,
+    Report,
     Retire,
     Rewind,
     SetQueue,
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.memory import limits
+from holdfast.stores.memory import jobs, limits
 from holdfast.stores.memory.tables import RunKey, Tables
+
+NOTHING = Annotations()
 
 
 def apply(tables: Tables, write: Write, now: int) -> Outcome:
@@ -201,7 +204,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         return Outcome(False, run, total=1)
     if run.status in CLOSED or run.status == write.unless or (write.cancels and run.cancel):
         return Outcome(False, run)
-    if write.answers is not None and not _answered(tables, key, write.answers, now):
+    if not _settled(tables, key, write, now):
         return Outcome(False, run)
     place = run.inbox_seq + 1
     changed = run._replace(
@@ -218,6 +221,19 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
     tables.put_run(changed)
     tables.put_message(key, write.message._replace(n=place))
     return Outcome(True, changed)
+
+
+def _settled(tables: Tables, key: RunKey, write: Put, now: int) -> bool:
+    """Keep what a message answers, and end the job it is of; False if either is not to be."""
+    job = write.ends
+    if job is not None and not jobs.is_held(tables, key, job):
+        return False
+    if write.answers is not None and not _answered(tables, key, write.answers, now):
+        return False
+    if job is not None:
+        tables.drop_jobs(key, job.key)
+        _add(tables, key, job.annotations or NOTHING)
+    return True
 
 
 def _move(tables: Tables, write: Move, now: int) -> Outcome:
@@ -256,6 +272,7 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
     if write.ends_waits:
         overs = tuple((each, write.ends_waits) for each in tables.waits.get(key, {}))
         _wait(tables, key, Waits(overs=overs), write.event.at)
+        tables.drop_jobs(key, *tables.jobs.get(key, {}))
     if write.status in CLOSED:
         departs = Depart(write.ns, write.run, changed.generation, event)
         heard += kinship.depart(Kindred(tables, now), departs)
@@ -308,6 +325,10 @@ def _wait(tables: Tables, key: RunKey, waits: Waits, at: int) -> None:
         found = tables.waits.get(key, {}).get(each)
         if found is not None and found.state == "open":
             tables.put_wait(found._replace(state="over", settled_at=at, why=why))
+    for job in waits.jobs:
+        tables.put_job(job)
+    if waits.drops:
+        tables.drop_jobs(key, *waits.drops)
 
 
 def _answered(tables: Tables, key: RunKey, answer: Answer, now: int) -> bool:
@@ -318,6 +339,20 @@ def _answered(tables: Tables, key: RunKey, answer: Answer, now: int) -> bool:
         found._replace(state="answered", settled_at=now, by=answer.by, answer=answer.payload)
     )
     return True
+
+
+def _report(tables: Tables, write: Report, now: int) -> Outcome:
+    key = (write.ns, write.run)
+    if not jobs.is_held(tables, key, write.job):
+        return Outcome(False)
+    _add(tables, key, write.job.annotations or NOTHING)
+    job = tables.jobs[key][write.job.key]
+    if write.moves_on:
+        job = job._replace(strikes=0)
+    if write.back_at is not None:
+        job = job._replace(owner=None, begun_at=None, wake_at=write.back_at)
+    tables.put_job(job)
+    return Outcome(True)
 
 
 def _renew(tables: Tables, write: Renew, now: int) -> Outcome:
@@ -341,11 +376,13 @@ def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
                 reason=f"worker {write.worker} is gone",
             )
         )
-    return Outcome(True, total=len(held))
+    return Outcome(True, total=len(held) + jobs.release(tables, write.worker, now))
 
 
 def _retire(tables: Tables, write: Retire, now: int) -> Outcome:
     if any(run.owner == write.worker for run in tables.runs.values()):
+        return Outcome(False)
+    if any(job.owner == write.worker for job in jobs.every(tables)):
         return Outcome(False)
     tables.drop_worker(write.worker)
     return Outcome(True)
@@ -381,6 +418,7 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Put: _put,
     Move: _move,
     Annotate: _annotate,
+    Report: _report,
     Renew: _renew,
     Reap: _reap,
     Retire: _retire,

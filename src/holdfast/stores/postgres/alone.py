@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from holdfast.model.annotations import Annotations
+from holdfast.model.jobs import JobRef
 from holdfast.model.run import Message, Run
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Answer
@@ -19,15 +21,16 @@ from holdfast.model.writes import (
     Prune,
     Put,
     Reap,
+    Report,
     Retire,
     Rewind,
     SetQueue,
     Write,
 )
-from holdfast.stores.postgres import forks, kindred, limits
+from holdfast.stores.postgres import forks, jobs, kindred, limits
 from holdfast.stores.postgres.bases import add_bases
 from holdfast.stores.postgres.connection import Ask
-from holdfast.stores.postgres.rounds import Round, kept, tag_rows
+from holdfast.stores.postgres.rounds import Round, as_bytes, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
@@ -40,8 +43,8 @@ async def write_alone(ask: Ask, batch: Sequence[Write], now: int | None) -> list
 
 
 async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
-    if type(write) is Put and write.answers is not None:
-        return await _answer(ask, write, write.answers, now)
+    if type(write) is Put and (write.answers is not None or write.ends is not None):
+        return await _answer(ask, write, now)
     special = _SPECIAL.get(type(write))
     if special is not None:
         return await special(ask, write, now)
@@ -154,6 +157,7 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
         await ask(SQL.delete_progress, ns=ns, run=run)
     if write.ends_waits:
         await ask(SQL.end_waits, ns=ns, run=run, why=write.ends_waits, at=event.at)
+        await ask(SQL.delete_jobs, ns=ns, run=run)
     if write.status in CLOSED:
         departs = Depart(ns, run, changed.generation, numbered)
         heard += await kindred.depart(ask, [departs], now, write_alone)
@@ -161,18 +165,61 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
     return Outcome(True, changed, heard=tuple(heard))
 
 
-async def _answer(ask: Ask, write: Put, answer: Answer, now: int | None) -> Outcome:
-    """Put a message only if what it answers is open. Under the run's lock nobody can end it."""
-    here = {"ns": write.ns, "run": write.run, "key": answer.key, "secret": answer.secret}
-    await ask(SQL.lock_run, ns=write.ns, run=write.run)
-    [[is_open]] = await ask(SQL.is_wait_open, **here)
-    if not is_open:
-        known = await ask(SQL.is_message, ns=write.ns, run=write.run, id=write.message.id)
-        return Outcome(False, await read_run(ask, write.ns, write.run), total=len(known))
-    outcome = await _write(ask, write._replace(answers=None), now)
-    if outcome.applied:
-        await ask(SQL.answer_wait, **here, by=answer.by, answer=answer.payload, now=now)
+async def _answer(ask: Ask, write: Put, now: int | None) -> Outcome:
+    """Put a message only if what it answers is open, and the job it ends is held.
+
+    Under the run's lock nobody can end either.
+    """
+    ns, run, answer, job = write.ns, write.run, write.answers, write.ends
+    await ask(SQL.lock_run, ns=ns, run=run)
+    if not (await _is_open(ask, ns, run, answer) and await _is_held(ask, ns, run, job)):
+        known = await ask(SQL.is_message, ns=ns, run=run, id=write.message.id)
+        return Outcome(False, await read_run(ask, ns, run), total=len(known))
+    outcome = await _write(ask, write._replace(answers=None, ends=None), now)
+    if not outcome.applied:
+        return outcome
+    if answer is not None:
+        await ask(
+            SQL.answer_wait, ns=ns, run=run, key=answer.key, secret=answer.secret, by=answer.by,
+            answer=answer.payload, now=now,
+        )  # fmt: skip
+    if job is not None:
+        await jobs.end(ask, ns, run, job)
+        await _annotate(ask, ns, run, job.annotations)
     return outcome
+
+
+async def _is_open(ask: Ask, ns: str, run: str, answer: Answer | None) -> bool:
+    if answer is None:
+        return True
+    [[found]] = await ask(SQL.is_wait_open, ns=ns, run=run, key=answer.key, secret=answer.secret)
+    return bool(found)
+
+
+async def _is_held(ask: Ask, ns: str, run: str, job: JobRef | None) -> bool:
+    return job is None or await jobs.is_held(ask, ns, run, job)
+
+
+async def _report(ask: Ask, write: Report, now: int | None) -> Outcome:
+    outcome = await jobs.change(ask, write)
+    if outcome.applied:
+        await _annotate(ask, write.ns, write.run, write.job.annotations)
+    return outcome
+
+
+async def _annotate(ask: Ask, ns: str, run: str, said: Annotations | None) -> None:
+    """Keep lines and heartbeats of a job, which is no part of a turn."""
+    if said is None:
+        return
+    here = {"ns": ns, "run": run}
+    lines = [
+        here | line._asdict() | {"logger": as_bytes(line.logger), "message": as_bytes(line.message)}
+        for line in said.lines
+    ]
+    if lines:
+        await ask.many(SQL.add_line, lines)
+    if said.progress:
+        await ask.many(SQL.put_progress, [here | beat._asdict() for beat in said.progress])
 
 
 async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
@@ -214,6 +261,7 @@ async def _define(ask: Ask, write: Define, now: int | None) -> Outcome:
 _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]]] = {
     Import: _import,
     Move: _move,
+    Report: _report,
     Reap: _reap,
     Retire: _retire,
     Prune: _prune,

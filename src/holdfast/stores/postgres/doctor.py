@@ -10,6 +10,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.family import Link
+from holdfast.model.jobs import Job
 from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
 from holdfast.model.waits import wait_of
@@ -45,6 +46,7 @@ async def dump(ask: Ask, now: int) -> Dump:
         waits=tuple(map(wait_of, await ask(SQL.dump_waits))),
         queues=tuple(map(queue_of, await ask(SQL.dump_queues))),
         tickets=tuple(map(Ticket._make, await ask(SQL.dump_tickets))),
+        jobs=tuple(map(Job._make, await ask(SQL.dump_jobs))),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from holdfast.model.limits import NO_PLACE
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import Run
 from holdfast.model.status import ASIDE, CLOSED
-from holdfast.model.waits import row_of
+from holdfast.model.waits import Waits, row_of
 from holdfast.model.writes import Advance, Annotate, Create, Outcome, Put, Renew, Write
 from holdfast.stores import processes
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
@@ -58,6 +58,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "expires_at", "recipients", "asked", "settled_at", "settled_by", "answer", "why",
     ),
     "over": ("n", "key", "why", "at"),
+    "job": (
+        "n", "ns", "run", "key", "generation", "attempt", "secret", "step", "queue", "priority",
+        "args", "terms", "asked_at", "wake_at", "start_by", "owner", "epoch", "strikes", "begun_at",
+    ),
+    "drop": ("n", "key"),
     "define": ("n", "ns", "workflow", "version", "shape"),
     "renew": ("n", "worker", "lease", "address", "info"),
 }  # fmt: skip
@@ -68,6 +73,7 @@ HEADS = ("turn", "create", "put", "note", "renew")
 APPLIED = ("turn", "create", "note")
 SAID = (
     "event", "supersede", "line", "beat", "forget", "verdict", "tag", "define", "wait", "over",
+    "job", "drop",
 )  # fmt: skip
 
 CLOSED_LIST, ASIDE_LIST = sorted(CLOSED), sorted(ASIDE)
@@ -179,10 +185,18 @@ def _turn(parts: Parts, n: int, write: Advance) -> None:
     for told in write.replies:
         _row(parts, "verdict", n, *told)
     if write.waits is not None:
-        for wait in write.waits.opens:
-            _row(parts, "wait", n, *row_of(wait))
-        for key, why in write.waits.overs:
-            _row(parts, "over", n, key, why, write.at)
+        _waits(parts, n, write.waits, write.at)
+
+
+def _waits(parts: Parts, n: int, waits: Waits, at: int) -> None:
+    for wait in waits.opens:
+        _row(parts, "wait", n, *row_of(wait))
+    for key, why in waits.overs:
+        _row(parts, "over", n, key, why, at)
+    for job in waits.jobs:
+        _row(parts, "job", n, *job)
+    for key in waits.drops:
+        _row(parts, "drop", n, key)
 
 
 def _event(parts: Parts, n: int, ns: str, run: str, event: Event) -> None:
@@ -259,7 +273,7 @@ def _key_of(write: Write) -> tuple[str, str] | None:
     match write:
         case Advance() if write.continues or write.supersedes:
             return None
-        case Put() if write.answers is not None:
+        case Put() if write.answers is not None or write.ends is not None:
             return None
         case Advance():
             return None if write.sends else (write.ns, write.run)

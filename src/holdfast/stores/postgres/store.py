@@ -17,6 +17,7 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Reap, Write
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear
 from holdfast.stores.postgres import checks, claims, limits, reader
 from holdfast.stores.postgres.alone import reaping
@@ -28,6 +29,7 @@ from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
+from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.statements import queries
 from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
@@ -58,6 +60,9 @@ class PostgresStore(Inspection, Transacting):
         self._managed: set[str] = set()
         """Namespaces in which queues are managed: no queue ever stops being so."""
         self._me = uuid4().hex
+        self.jobs: Jobs = PostgresJobs(
+            lambda: self._claims, lambda: self._reads, self.test_time, _writing
+        )
 
     async def open(self) -> None:
         """Connect, and create or migrate the schema.

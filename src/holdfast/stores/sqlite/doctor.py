@@ -12,6 +12,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
 from holdfast.model.family import Link
+from holdfast.model.jobs import Job
 from holdfast.model.labels import labels_of
 from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
@@ -51,6 +52,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         waits = tuple(map(wait_of, connection.execute(SQL.dump_waits)))
         queues = tuple(map(queue_of, connection.execute(SQL.dump_queues)))
         tickets = tuple(map(Ticket._make, connection.execute(SQL.dump_tickets)))
+        jobs = tuple(map(Job._make, connection.execute(SQL.dump_jobs)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -59,6 +61,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         labels={key: labels_of(rows) for key, rows in tags.items()},
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
         queues=queues, tickets=tickets,
+        jobs=jobs,
         children={(ns, run): Link(*link) for ns, run, *link in links},
     )  # fmt: skip
 

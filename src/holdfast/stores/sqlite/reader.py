@@ -62,8 +62,9 @@ def others(connection: sqlite3.Connection, worker: str) -> tuple[tuple[str, int]
 
 
 def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]:
-    """Return those of `workers` that hold a run."""
-    return [w for w in workers if connection.execute(SQL.is_owner, (w,)).fetchone()[0]]
+    """Return those of `workers` that hold a run or a job."""
+    found = ((w, connection.execute(SQL.is_owner, {"worker": w}).fetchone()[0]) for w in workers)
+    return [worker for worker, holds in found if holds]
 
 
 def first_event(connection: sqlite3.Connection, run: Run) -> Event:

@@ -32,6 +32,7 @@ from holdfast.model.writes import (
     Renew,
     Write,
 )
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear
 from holdfast.ports.transaction import Work as Made
 from holdfast.ports.transaction import WorkFailed
@@ -42,6 +43,7 @@ from holdfast.stores.sqlite.business import Business
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, Street
 from holdfast.stores.sqlite.inspection import Inspection
+from holdfast.stores.sqlite.job_queue import SqliteJobs
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
@@ -69,6 +71,12 @@ class SqliteStore(Inspection):
         self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
         self._searches: sqlite3.Connection | None = None
         self._business = Business()
+        self.jobs: Jobs = SqliteJobs(
+            self.now,
+            self._look,
+            lambda work: self._writer.submit(work),
+            lambda worker: self._street.is_dead(worker),
+        )
 
     async def open(self) -> None:
         """Open the file, creating or migrating it.

@@ -15,11 +15,16 @@ def change(connection: Connection, ns: str, run: str, waits: Waits, at: int) -> 
     connection.executemany(SQL.put_wait, map(row_of, waits.opens))
     ended = [{"ns": ns, "run": run, "key": key, "why": why, "at": at} for key, why in waits.overs]
     connection.executemany(SQL.end_wait, ended)
+    if waits.jobs:
+        connection.executemany(SQL.put_job, waits.jobs)
+    if waits.drops:
+        connection.executemany(SQL.drop_job, [(ns, run, key) for key in waits.drops])
 
 
 def end_all(connection: Connection, ns: str, run: str, why: str, at: int) -> None:
     """End all that a run waits for."""
     connection.execute(SQL.end_waits, {"ns": ns, "run": run, "why": why, "at": at})
+    connection.execute(SQL.delete_jobs, (ns, run))
 
 
 def is_open(connection: Connection, ns: str, run: str, answer: Answer) -> bool:

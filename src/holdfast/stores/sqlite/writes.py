@@ -25,13 +25,14 @@ from holdfast.model.writes import (
     Put,
     Reap,
     Renew,
+    Report,
     Retire,
     Rewind,
     SetQueue,
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import forks, limits, said, waiting
+from holdfast.stores.sqlite import forks, jobs, limits, said, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.rows import add_bases, event_row, whole_row
@@ -43,7 +44,8 @@ ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
-    SQL.delete_lines, SQL.delete_waits, SQL.delete_ticket, SQL.delete_link, SQL.forget_fork,
+    SQL.delete_lines, SQL.delete_waits, SQL.delete_jobs, SQL.delete_ticket, SQL.delete_link,
+    SQL.forget_fork,
     SQL.delete_run,
 )  # fmt: skip
 
@@ -221,6 +223,8 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     ns, run, message = write.ns, write.run, write.message
     if write.answers is not None and not waiting.is_open(connection, ns, run, write.answers):
         return _not_put(connection, write)
+    if write.ends is not None and not jobs.is_held(connection, ns, run, write.ends):
+        return _not_put(connection, write)
     row = connection.execute(
         SQL.put_in_run,
         {"ns": ns, "run": run, "message": message.id, "cancels": write.cancels, "now": now,
@@ -236,6 +240,8 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     )  # fmt: skip
     if write.answers is not None:
         waiting.settle(connection, ns, run, write.answers, now)
+    if write.ends is not None:
+        jobs.end(connection, ns, run, write.ends)
     return Outcome(True, changed)
 
 
@@ -310,7 +316,7 @@ def _supersede(connection: Connection, ns: str, run: str, seqs: tuple[int, ...],
         connection.execute(SQL.supersede_events, values)
 
 
-def _renew(connection: Connection, write: Renew, now: int) -> Outcome:
+def renew(connection: Connection, write: Renew, now: int) -> Outcome:
     known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
     # By the clock of whoever is furthest ahead, or that process would take us for frozen.
     ahead = connection.execute(SQL.mark_clock, (now,)).fetchone()[0]
@@ -334,11 +340,11 @@ def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
     freed = connection.execute(
         SQL.release_runs_of, {"worker": write.worker, "now": now, "reason": reason}
     ).rowcount
-    return Outcome(True, total=freed)
+    return Outcome(True, total=freed + jobs.release(connection, write.worker, now))
 
 
 def _retire(connection: Connection, write: Retire, now: int) -> Outcome:
-    held = connection.execute(SQL.is_owner, (write.worker,)).fetchone()[0]
+    held = connection.execute(SQL.is_owner, {"worker": write.worker}).fetchone()[0]
     connection.execute(SQL.retire_worker, {"worker": write.worker})
     return Outcome(not held)
 
@@ -370,7 +376,8 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Put: _put,
     Move: _move,
     Annotate: said.annotate,
-    Renew: _renew,
+    Report: jobs.report,
+    Renew: renew,
     Reap: _reap,
     Retire: _retire,
     Prune: _prune,
@@ -396,7 +403,7 @@ def take(connection: Connection, claim: Claim, now: int) -> Taken:
     chosen, convicts = _choose(lanes, claim)
     if not chosen:
         return Taken((), convicts)
-    _renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
+    renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     connection.executemany(SQL.claim_runs, [(claim.worker, now, run.ns, run.id) for run in chosen])
     # As they are written: nobody else can write in between, and RETURNING would cost more.
     runs = tuple(

@@ -1,3 +1,19 @@
+-- name: add_line
+INSERT INTO holdfast.logs (
+    ns, run, at, level, logger, message, key, attempt, generation, epoch, fields
+)
+VALUES (
+    :ns, :run, :at, :level, :logger, :message, :key, :attempt, :generation, :epoch, :fields
+)
+ON CONFLICT DO NOTHING
+
+-- name: put_progress
+INSERT INTO holdfast.progress (ns, run, key, generation, attempt, at, details, epoch)
+VALUES (:ns, :run, :key, :generation, :attempt, :at, :details, :epoch)
+ON CONFLICT (ns, run, key) DO UPDATE
+SET generation = excluded.generation, attempt = excluded.attempt, at = excluded.at,
+    details = excluded.details, epoch = excluded.epoch
+
 -- name: lines
 SELECT at, level, logger, message, key, attempt, generation, epoch, fields FROM holdfast.logs
 WHERE ns = :ns AND run = :run AND at > :after

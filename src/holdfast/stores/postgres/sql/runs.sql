@@ -302,6 +302,7 @@ SELECT
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
+    OR EXISTS (SELECT 1 FROM holdfast.jobs WHERE owner = :worker)
 
 -- name: find_runs
 SELECT * FROM holdfast.runs
@@ -350,5 +351,6 @@ WITH old AS MATERIALIZED (SELECT unnest(:ids::text[]) AS id)
 , c AS (DELETE FROM holdfast.children t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , w AS (DELETE FROM holdfast.waits t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , k AS (DELETE FROM holdfast.tickets t USING old o WHERE t.ns = :ns AND t.run = o.id)
+, j AS (DELETE FROM holdfast.jobs t USING old o WHERE t.ns = :ns AND t.run = o.id)
 , f AS (DELETE FROM holdfast.forks t USING old o WHERE t.ns = :ns AND t.run = o.id)
 DELETE FROM holdfast.runs t USING old o WHERE t.ns = :ns AND t.id = o.id

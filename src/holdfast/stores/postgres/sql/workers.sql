@@ -24,11 +24,20 @@ WITH gone AS (
     WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
     RETURNING 1
 )
-SELECT is_gone, (SELECT count(*) FROM freed) AS freed FROM verdict
+, jobs AS (
+    UPDATE holdfast.jobs j
+    SET owner = NULL, begun_at = NULL, wake_at = holdfast.clock(:now::int8), start_by = NULL,
+        strikes = j.strikes + 1
+    WHERE j.owner = :worker AND (SELECT is_gone FROM verdict)
+    RETURNING 1
+)
+SELECT is_gone, (SELECT count(*) FROM freed) + (SELECT count(*) FROM jobs) AS freed FROM verdict
 
 -- name: retire_worker
 DELETE FROM holdfast.workers
-WHERE id = :worker AND NOT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
+WHERE id = :worker
+    AND NOT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
+    AND NOT EXISTS (SELECT 1 FROM holdfast.jobs WHERE owner = :worker)
 
 -- name: list_workers
 SELECT id, lease_until, started_at, info,

@@ -194,7 +194,8 @@ ORDER BY queue
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
 
 -- name: is_owner
-SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ?)
+SELECT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
+    OR EXISTS (SELECT 1 FROM jobs WHERE owner = :worker)
 
 -- name: release_runs_of
 UPDATE runs

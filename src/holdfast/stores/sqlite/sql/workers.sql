@@ -27,7 +27,10 @@ SELECT EXISTS (SELECT 1 FROM workers WHERE id = ?)
 DELETE FROM workers WHERE id = :worker AND (:known_dead OR lease_until <= :now)
 
 -- name: retire_worker
-DELETE FROM workers WHERE id = :worker AND NOT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
+DELETE FROM workers
+WHERE id = :worker
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE owner = :worker)
 
 -- name: list_workers
 SELECT id, lease_until, started_at, info,

@@ -1,0 +1,157 @@
+-- name: delete_jobs
+DELETE FROM holdfast.jobs WHERE ns = :ns AND run = :run
+
+-- name: is_job_held
+-- Locked until the end of the transaction: nobody can take it over in between.
+SELECT 1 FROM holdfast.jobs
+WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
+    AND owner IS NOT DISTINCT FROM :owner::text
+FOR UPDATE
+
+-- name: end_job
+DELETE FROM holdfast.jobs
+WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
+    AND owner IS NOT DISTINCT FROM :owner::text
+
+-- name: give_job_back
+UPDATE holdfast.jobs SET owner = NULL, begun_at = NULL, wake_at = :at::int8
+WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
+    AND owner IS NOT DISTINCT FROM :owner::text
+
+-- name: clear_job_strikes
+UPDATE holdfast.jobs SET strikes = 0 WHERE ns = :ns AND run = :run AND key = :key AND strikes > 0
+
+-- name: job_lanes
+-- The beginning of the two statements below: each queue that is served, at each priority.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+, used (queue) AS (
+    SELECT min(queue) FROM holdfast.jobs WHERE ns = :ns AND owner IS NULL
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM holdfast.jobs
+        WHERE ns = :ns AND owner IS NULL AND queue > used.queue
+    )
+    FROM used WHERE used.queue IS NOT NULL
+)
+, lanes AS MATERIALIZED (
+    SELECT s.queue, p.priority
+    FROM (
+        SELECT unnest(:queues::text[]) AS queue
+        UNION ALL
+        SELECT queue FROM used WHERE :queues::text[] IS NULL AND queue IS NOT NULL
+    ) s
+    CROSS JOIN unnest(:priorities::int8[]) AS p (priority)
+)
+
+-- name: claim_jobs
+-- As with runs: suspects apart, and what two want goes to the first.
+, sound AS MATERIALIZED (
+    SELECT j.* FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT ns, run, key, priority, wake_at FROM holdfast.jobs j
+        WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+            AND wake_at <= (SELECT now FROM clock)
+            AND step = ANY (:steps::text[])
+            AND strikes < 2
+            AND NOT EXISTS (
+                SELECT 1 FROM holdfast.runs r
+                WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
+            )
+        ORDER BY wake_at, run, key
+        LIMIT :limit
+        FOR UPDATE OF j SKIP LOCKED
+    ) j
+    ORDER BY j.priority, j.wake_at, j.run, j.key
+    LIMIT :limit
+)
+, suspects AS MATERIALIZED (
+    SELECT j.* FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT ns, run, key, priority, wake_at FROM holdfast.jobs j
+        WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+            AND wake_at <= (SELECT now FROM clock)
+            AND step = ANY (:steps::text[])
+            AND strikes >= 2
+            AND NOT EXISTS (
+                SELECT 1 FROM holdfast.runs r
+                WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
+            )
+        ORDER BY wake_at, run, key
+        LIMIT :suspects
+        FOR UPDATE OF j SKIP LOCKED
+    ) j
+    ORDER BY j.priority, j.wake_at, j.run, j.key
+    LIMIT :suspects
+)
+, chosen AS MATERIALIZED (
+    SELECT * FROM (SELECT * FROM sound UNION ALL SELECT * FROM suspects) both_
+    ORDER BY priority, wake_at, run, key
+    LIMIT :limit
+)
+, renewed AS (
+    INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
+    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8),
+        :address, :info
+    WHERE EXISTS (SELECT 1 FROM chosen)
+    ON CONFLICT (id) DO UPDATE
+    SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
+        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+)
+, got AS (
+    UPDATE holdfast.jobs j
+    SET owner = :worker, epoch = j.epoch + 1, begun_at = (SELECT now FROM clock)
+    FROM chosen c
+    WHERE j.ns = c.ns AND j.run = c.run AND j.key = c.key
+    RETURNING j.*
+)
+SELECT * FROM got ORDER BY priority, wake_at, run, key
+
+-- name: look_at_jobs
+SELECT
+    (SELECT now FROM clock) AS now,
+    EXISTS (SELECT 1 FROM holdfast.jobs WHERE ns = :ns) AS is_any,
+    EXISTS (
+        SELECT 1 FROM lanes l
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM holdfast.jobs j
+            WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+                AND wake_at <= (SELECT now FROM clock)
+                AND step = ANY (:steps::text[])
+                AND (strikes < 2 OR :suspects::int8 > 0)
+                AND NOT EXISTS (
+                    SELECT 1 FROM holdfast.runs r
+                    WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
+                )
+            LIMIT 1
+        ) j
+    ) AS is_due,
+    (
+        SELECT min(j.wake_at) FROM lanes l
+        CROSS JOIN LATERAL (
+            SELECT wake_at FROM holdfast.jobs
+            WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+                AND wake_at > (SELECT now FROM clock)
+            ORDER BY wake_at
+            LIMIT 1
+        ) j
+    ) AS next_wake_at,
+    (
+        SELECT array_agg(DISTINCT j.owner || ' ' || coalesce(w.lease_until, 0) || ' '
+            || coalesce(w.address, ''))
+        FROM holdfast.jobs j LEFT JOIN holdfast.workers w ON w.id = j.owner
+        WHERE j.owner IS NOT NULL AND j.owner <> :worker
+    ) AS holders
+
+-- name: held_jobs
+SELECT * FROM holdfast.jobs WHERE owner = :worker AND ns = :ns ORDER BY run, key
+
+-- name: find_jobs
+SELECT * FROM holdfast.jobs
+WHERE ns = :ns AND (:run::text = '' OR run = :run::text)
+    AND (:queue::text = '' OR queue = :queue::text)
+ORDER BY priority, wake_at, run, key
+LIMIT :limit
+
+-- name: dump_jobs
+SELECT * FROM holdfast.jobs ORDER BY ns, run, key
