@@ -38,7 +38,7 @@ async def open_client(
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
-        if app.queues:
+        if app.queues and not moved_to(store):
             await declare(store, app.namespace, app.queues)  # before anything here can begin
         host = None
         if worker:
@@ -57,9 +57,14 @@ async def open_client(
 
 def must_be_here(store: Store) -> None:
     """Refuse to work on an open store whose runs went elsewhere. Raises `StoreMoved`."""
-    place: str = getattr(store, "moved_to", "")
-    if place:
+    if place := moved_to(store):
         raise StoreMoved(role="source", place=place)
+
+
+def moved_to(store: Store) -> str:
+    """Return where the runs of an open store went; an empty text if they are here."""
+    place: str = getattr(store, "moved_to", "")
+    return place
 
 
 def store_of(url: str) -> Store:

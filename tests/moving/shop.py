@@ -15,6 +15,7 @@ from tests.engine.places import FAST, status_of, until, within
 
 app = hf.App("moving")
 word = hf.Signal("word", str)
+app.queue("narrow", concurrency=1, rate=hf.Rate(100, per=timedelta(hours=1)))
 
 
 @app.step
@@ -129,6 +130,9 @@ async def _begin(client: hf.Client) -> None:
         await start(total.bind(3), id="total"),
         await start(elsewhere.bind("elsewhere"), id="elsewhere"),
     ]
+    slow: dict[str, Any] = {"queue": "narrow"}
+    await status_of(await start(listen.bind(1), id="first", **slow), "waiting")
+    await start(listen.bind(1), id="next", **slow)  # stands in line until the first has ended
     done = await start(nap.bind(0.0), id="done")
     assert await within(done.result()) == "AWAKE"
     await client.get("listening").signal(word, "a", id="first")
@@ -158,6 +162,8 @@ async def finish(url: str) -> dict[str, Any]:
             await client.get("total").signal(word, text)
         await client.complete(token, 7)
         again = await client.get("listening").signal(word, "b", id="second")
+        for id in ("first", "next"):
+            await client.get(id).signal(word, id)
         ends = {id: await _end(client, id) for id in EXPECTED if id not in ("counter", "again")}
         ends["counter"] = await within(client.entity(Counter, "e").update(Counter.add, 3))
         ends["again"] = again
@@ -185,6 +191,8 @@ EXPECTED: dict[str, Any] = {
     "abandoned": ["D"],
     "counter": 5,
     "again": False,
+    "first": ["FIRST"],
+    "next": ["NEXT"],
 }
 """What came of each. A message that was sent before the move counts once after it."""
 

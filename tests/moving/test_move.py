@@ -62,6 +62,10 @@ async def test_the_source_can_be_read_and_tells_writers_where_its_runs_went(full
                 await write
             assert refused.value.role == "source"
             assert refused.value.place == refused.value.args[0].split()[5]
+    async with shop.opened(source, worker=False) as client:
+        assert (await client.get("done").describe()).status == "completed"
+        with pytest.raises(StoreMoved):
+            await client.queues.pause("narrow")
     with pytest.raises(StoreMoved, match="was moved to"):
         async with shop.opened(source):
             pytest.fail("a worker began where nothing can be written")

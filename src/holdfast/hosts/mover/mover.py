@@ -194,7 +194,9 @@ class Mover:
 
     async def _verify(self, progress: Progress) -> None:
         """Compare what the target holds with what was read. Raises `MoveRefused`."""
-        for table, (name, summed) in zip(TABLES, progress.done, strict=True):
+        sums = dict(progress.done)
+        for table in TABLES:
+            name, summed = table.name, sums[table.name]
             counted = await self._source.count(table)
             found = await self._sum(table)
             if found != summed or counted != summed.rows:
