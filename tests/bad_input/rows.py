@@ -39,7 +39,7 @@ ROWS: dict[str, str] = {
     "non-JSON body, content type, gzip": LATER_HTTP,
     "Last-Event-ID": LATER_HTTP,
     "cron text": "there are no schedules yet",
-    "priority, concurrency, unknown queue": "there are no queues yet",
+    "priority, concurrency, unknown queue": "tests/engine/test_limits.py, test_queues.py",
     "graph that cannot be built": "there are no graphs yet",
     "clock off the store's": "no other clock counts: tests/stores/test_postgres_clock.py",
     "blob missing": "there is no blob store yet",

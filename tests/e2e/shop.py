@@ -144,6 +144,19 @@ async def two_steps(path: str) -> list[int]:
     return [await wait_for_file(path), await pid()]
 
 
+@app.step
+async def pass_through(seconds: float) -> int:
+    note("enter")
+    await asyncio.sleep(seconds)
+    note("leave")
+    return os.getpid()
+
+
+@app.workflow(queue="narrow")
+async def squeezed(seconds: float) -> int:
+    return await pass_through(seconds)
+
+
 @app.step(timeout=0.05, retry=hf.Retry(max_attempts=1))
 def hang() -> None:
     note("hang")

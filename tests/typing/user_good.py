@@ -381,6 +381,10 @@ async def answers(client: hf.Client, run: hf.RunHandle[Receipt]) -> None:
 async def main(order: Order) -> None:
     async with app.open("sqlite:///shop.db", worker=False) as client:
         run = await client.start(checkout.bind(order), id="order-42", queue="vip", priority=1)
+        placed = await client.start(checkout.bind(order), queue_key="ada", queue_timeout=5, delay=1)
+        assert_type(placed, hf.RunHandle[Receipt])
+        assert_type(await client.queues.list(), tuple[hf.QueueState, ...])
+        assert_type(app.queue("vip", concurrency=1, rate=hf.Rate(5, per=60)), str)
         assert_type(run, hf.RunHandle[Receipt])
         await run.signal(approved, Approval(by="ada"), id="approval-1")
         async for event in run.events():

@@ -24,15 +24,12 @@ COLUMNS = (
 named = click.argument("name", metavar="QUEUE")
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.group()
+def command() -> None:
     """List queues with limits, pause and change them.
 
     A queue without limits needs no word here: its name at a start is enough.
     """
-    if context.invoked_subcommand is None:
-        context.invoke(listed)
 
 
 @command.command("list")

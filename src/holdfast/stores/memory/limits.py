@@ -216,10 +216,13 @@ class Lines:
         queue = self.queues.get(name)
         return MOST if queue is None else queue.room_on_worker(self._on_worker[name])
 
-    def takes(self, name: str) -> None:
-        """Note that the claimer takes a run of this queue."""
-        if name in self._on_worker:
-            self._on_worker[name] += 1
+    def takes(self, run: Run) -> None:
+        """Note that the claimer takes a run. One that leaves the line to end is no longer there."""
+        if run.queue in self._on_worker:
+            self._on_worker[run.queue] += 1
+        ticket = self._tables.tickets.get((run.ns, run.id))
+        if ticket is not None and ticket.state == "waiting":
+            self._tables.put_ticket(ticket._replace(state="new", expires_at=None))
 
     def admit(self, name: str, priority: int, most: int) -> Generator[Run]:
         """Admit runs of a line, as many as may begin."""

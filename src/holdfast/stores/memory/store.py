@@ -243,9 +243,6 @@ class MemoryStore(Written, Inspection, Shown):
             updated_at=now,
         )  # fmt: skip
         tables.put_run(taken)
-        ticket = tables.tickets.get((run.ns, run.id))
-        if ticket is not None and ticket.state == "waiting":  # it leaves the line to end
-            tables.put_ticket(ticket._replace(state="new", expires_at=None))
         return taken
 
     def _dead(self, me: str, now: int) -> tuple[tuple[str, bool], ...]:
@@ -341,7 +338,7 @@ def _choose(
                 continue
             suspects += 1
         chosen.append(run)
-        lines.takes(run.queue)
+        lines.takes(run)
         if len(chosen) >= claim.limit:
             break
     return tuple(convicts)

@@ -189,10 +189,12 @@ class Lines:
             self._on_worker[queue.name] = held
         return self._on_worker[queue.name]
 
-    def takes(self, name: str) -> None:
-        """Note that the claimer takes a run of this queue."""
-        if name in self._on_worker:
-            self._on_worker[name] += 1
+    def takes(self, run: Run) -> None:
+        """Note that the claimer takes a run. One that leaves the line to end is no longer there."""
+        if run.queue in self._on_worker:
+            self._on_worker[run.queue] += 1
+        if run.queue in self.queues and run.id not in self.begun:
+            self._connection.execute(SQL.leave_line, {"ns": run.ns, "run": run.id})
 
     def admit(self, name: str, priority: int, most: int) -> list[Run]:
         """Admit runs of a line, as many as may begin."""
@@ -219,13 +221,8 @@ class Lines:
         self.queues[queue.name] = changed
 
     def taken(self, runs: list[Run]) -> frozenset[str]:
-        """Return which of the runs that were just taken have a ticket.
-
-        Those that are in line still were taken only to end.
-        """
-        here = [{"ns": run.ns, "run": run.id} for run in runs if run.queue in self.queues]
-        self._connection.executemany(SQL.leave_line, here)
-        listed = json.dumps([each["run"] for each in here])
+        """Return which of the runs that were just taken have a ticket."""
+        listed = json.dumps([run.id for run in runs if run.queue in self.queues])
         rows = self._connection.execute(SQL.tickets_of_runs, {"ns": self._claim.ns, "runs": listed})
         return frozenset(run for (run,) in rows)
 

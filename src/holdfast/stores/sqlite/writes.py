@@ -435,7 +435,7 @@ def _choose(lanes: Lanes, claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
             suspects += 1
         chosen.append(run)
         if lines is not None:
-            lines.takes(run.queue)
+            lines.takes(run)
         if len(chosen) >= claim.limit:
             break
     due.close()

@@ -135,6 +135,15 @@ async def test_a_run_that_is_late_already_does_not_stand_in_line(harness: Harnes
     assert (ids(claimed.runs), [each.run for each in claimed.overdue]) == (["a1"], ["b1"])
 
 
+async def test_a_run_that_leaves_the_line_to_end_is_taken_once(harness: Harness) -> None:
+    await manage(harness, concurrency=5)
+    await start(harness, "a1", timeout=0)
+    await start(harness, "a2")
+    await harness.cancel("a2")
+    assert sorted(await take(harness)) == ["a1", "a2"]
+    assert (await state(harness)).held == 0
+
+
 async def test_a_message_to_a_run_in_line_wakes_nobody(harness: Harness) -> None:
     await manage(harness, concurrency=1)
     await start(harness, "a1", "a2")

@@ -1,0 +1,64 @@
+"""`holdfast queues`, and what `runs why` says of a run in line."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import SAMPLE, Type
+
+
+@pytest.fixture(autouse=True)
+def app(typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_APP", SAMPLE)
+    typed("db", "migrate")
+
+
+def start(typed: Type, id: str, *options: str) -> None:
+    typed("run", "greet", "-i", "name=ada", "--key", id, "--queue", "mail", *options)
+
+
+def test_a_queue_is_given_limits_and_shown(typed: Type) -> None:
+    told = typed("queues", "set", "mail", "--concurrency", "2", "--rate", "100/1m")
+    assert (told.exit_code, told.stdout) == (0, "mail\n")
+    assert (
+        "was so already"
+        in typed("queues", "set", "mail", "--concurrency", "2", "--rate", "100/1m").stderr
+    )
+    [queue] = json.loads(typed("queues", "list", "--json").stdout)["queues"]
+    assert (queue["queue"], queue["concurrency"], queue["rate_count"]) == ("mail", 2, 100)
+    assert (queue["rate_seconds"], queue["paused"], queue["in_line"]) == (60.0, False, 0)
+    assert json.loads(typed("queues", "show", "mail", "--json").stdout) == queue
+    assert "2 at once, 100 in 60 s" in typed("queues", "list", person=True).stdout
+
+
+def test_a_paused_queue_keeps_its_runs_in_line_and_why_says_so(typed: Type) -> None:
+    assert typed("queues", "pause", "mail").exit_code == 0
+    start(typed, "a", "--queue-key", "ada", "--queue-timeout", "1h")
+    why = json.loads(typed("runs", "why", "a", "--json").stdout)
+    told = " ".join(why["why"])
+    assert "It stands in line on queue mail under key 'ada', which is paused." in told
+    assert "If it has not begun by" in told
+    assert "holdfast queues resume mail" in why["next"]
+    assert typed("queues", "resume", "mail").exit_code == 0
+    told = " ".join(json.loads(typed("runs", "why", "a", "--json").stdout)["why"])
+    assert "may begin when a worker that serves it has room" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("queues", "show", "nobodys"), 3, "No queue named 'nobodys' has limits"),
+        (("queues", "pause", "default"), 2, "'default' has no line"),
+        (("queues", "set", "mail", "--concurrency", "0"), 2, "Pause the queue instead"),
+        (("queues", "set", "mail", "--rate", "many"), 2, "Write how many in which time"),
+        (("run", "greet", "-i", "name=a", "--start-at", "soon"), 2, "is no time"),
+        (("run", "greet", "-i", "name=a", "--delay", "soon"), 2, "--delay"),
+        (("run", "greet", "-i", "name=a", "--queue-key", "k"), 2, "has no line"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    typed: Type, words: tuple[str, ...], code: int, told: str
+) -> None:
+    result = typed(*words)
+    assert told in result.stderr
+    assert result.exit_code == code, result.stderr
