@@ -28,6 +28,11 @@ ALL = (
         problem="missing a required argument: 'item'",
         hint=errors.InvalidArguments.hint,
     ),
+    errors.InvalidSchedule(
+        field="cron", value="0 0 31 2 *", problem="is no cron: bad day-of-month"
+    ),
+    errors.ScheduleNotFound(schedule="nigthly"),
+    errors.ScheduleConflict(schedule="nightly", differs="workflow (report)"),
     errors.HistoryTooLong(events=51_200, limit=51_200),
     errors.Unserialisable(
         where="arguments of order",

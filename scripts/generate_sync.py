@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = tuple(
     ROOT / f"src/holdfast/{name}.py"
-    for name in ("talking", "steering", "entities", "queues", "client")
+    for name in ("talking", "steering", "entities", "queues", "schedules", "client")
 )
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
@@ -23,6 +23,7 @@ CLASSES = {
     "Talking": "SyncTalking",
     "EntityHandle": "SyncEntityHandle",
     "Queues": "SyncQueues",
+    "Schedules": "SyncSchedules",
     "Client": "SyncClient",
     "Steered": "SyncSteered",
     "RunHandle": "SyncRunHandle",
@@ -106,6 +107,12 @@ INIT = {
     def __init__(self, portal: Portal[Any], inside: Queues) -> None:
         self._portal, self._inside = portal, inside
 ''',
+    "Schedules": '''
+    """What the clock starts, for sync code. `client.schedules` is one."""
+
+    def __init__(self, portal: Portal[Any], inside: Schedules) -> None:
+        self._portal, self._inside = portal, inside
+''',
     "Client": '''
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -122,6 +129,11 @@ INIT = {
     def queues(self) -> SyncQueues:
         """The queues that have limits."""
         return SyncQueues(self._portal, self._inside.queues)
+
+    @property
+    def schedules(self) -> SyncSchedules:
+        """What the clock starts."""
+        return SyncSchedules(self._portal, self._inside.schedules)
 
     def close(self) -> None:
         """Stop the worker, close the store and end the thread."""

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator
+from enum import Enum
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, get_args
@@ -21,7 +22,9 @@ from holdfast.model.status import CLOSED, RUN_MOVES
 from holdfast.testing import virtual
 
 WIDTH = 96
-MADE = frozenset({"Bound", "Client", "Driven", "Fake", "RunHandle", "Step", "Workflow"})
+MADE = frozenset(
+    {"Bound", "Client", "Driven", "Fake", "RunHandle", "Schedules", "Step", "Workflow"}
+)
 """Classes that users get, and never make."""
 DRAWN = "Drawn from the code by `make docs`. Do not edit.\n"
 
@@ -124,6 +127,8 @@ def _call(name: str, what: Any) -> str:
         return f"hf.{name}"
     if not callable(what):
         return f"hf.{name}: {type(what).__module__}.{type(what).__qualname__}"
+    if isinstance(what, type) and issubclass(what, Enum):
+        return "\n".join(f"hf.{name}.{each.name}" for each in what)
     if isinstance(what, type):
         fields = _fields(what)
         parameters = f"({', '.join(fields)})" if fields else _parameters(_init(what))

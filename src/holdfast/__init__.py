@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         InvalidExport,
         InvalidFilter,
         InvalidName,
+        InvalidSchedule,
         InvalidTag,
         InvalidToken,
         InvalidValue,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
         RunNotFound,
         RunTerminated,
         RunTimedOut,
+        ScheduleConflict,
+        ScheduleNotFound,
         SecretSerialisationError,
         StepFailed,
         StepOutcomeUnknown,
@@ -91,7 +94,7 @@ if TYPE_CHECKING:
     from holdfast.machine.continuing import history_length, should_continue
     from holdfast.machine.handling import handle, handlers_finished
     from holdfast.machine.patches import deprecate_patch, get_version, patched
-    from holdfast.machine.primitives import now, random, sleep, uuid, wait_for
+    from holdfast.machine.primitives import now, random, scheduled_at, sleep, uuid, wait_for
     from holdfast.machine.questions import ask
     from holdfast.machine.sagas import Saga, saga
     from holdfast.machine.signals import BoundMessage, Signal
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from holdfast.model.observed import ObservedEvent
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
+    from holdfast.model.schedules import Overlap, Schedule
     from holdfast.model.secrets import Secret
     from holdfast.model.settings import Settings
     from holdfast.model.waits import OpenQuestion
@@ -113,6 +117,7 @@ if TYPE_CHECKING:
     from holdfast.ports.witness import Witness
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.queues import Queues
+    from holdfast.schedules import Schedules, ScheduleState, SlotState
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
     from holdfast.sinks.prometheus import PrometheusObserver
     from holdfast.sync import (
@@ -120,6 +125,7 @@ if TYPE_CHECKING:
         SyncEntityHandle,
         SyncQueues,
         SyncRunHandle,
+        SyncSchedules,
         SyncUpdateHandle,
     )
     from holdfast.talking import QuestionList, UpdateHandle
@@ -159,6 +165,7 @@ __all__ = [
     "InvalidExport",
     "InvalidFilter",
     "InvalidName",
+    "InvalidSchedule",
     "InvalidTag",
     "InvalidToken",
     "InvalidValue",
@@ -180,6 +187,7 @@ __all__ = [
     "Observer",
     "OpenQuestion",
     "OutcomeUnknown",
+    "Overlap",
     "PayloadTooLarge",
     "Progress",
     "PrometheusObserver",
@@ -204,11 +212,17 @@ __all__ = [
     "RunTerminated",
     "RunTimedOut",
     "Saga",
+    "Schedule",
+    "ScheduleConflict",
+    "ScheduleNotFound",
+    "ScheduleState",
+    "Schedules",
     "Secret",
     "SecretProvider",
     "SecretSerialisationError",
     "Settings",
     "Signal",
+    "SlotState",
     "SqlAlchemyWitness",
     "SqliteWitness",
     "Step",
@@ -225,6 +239,7 @@ __all__ = [
     "SyncInLoop",
     "SyncQueues",
     "SyncRunHandle",
+    "SyncSchedules",
     "SyncUpdateHandle",
     "TooDeep",
     "TooManyAsks",
@@ -267,6 +282,7 @@ __all__ = [
     "query",
     "random",
     "saga",
+    "scheduled_at",
     "secret",
     "should_continue",
     "sleep",
@@ -299,7 +315,7 @@ _MODULES = {
     "holdfast.machine.continuing": "history_length should_continue",
     "holdfast.machine.handling": "handle handlers_finished",
     "holdfast.machine.patches": "deprecate_patch get_version patched",
-    "holdfast.machine.primitives": "now random sleep uuid wait_for",
+    "holdfast.machine.primitives": "now random scheduled_at sleep uuid wait_for",
     "holdfast.machine.questions": "ask",
     "holdfast.machine.sagas": "Saga saga",
     "holdfast.machine.signals": "BoundMessage Signal",
@@ -312,6 +328,7 @@ _MODULES = {
     "holdfast.model.limits": "QueueState Rate",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
+    "holdfast.model.schedules": "Overlap Schedule",
     "holdfast.model.secrets": "Secret",
     "holdfast.model.settings": "Settings",
     "holdfast.model.waits": "OpenQuestion",
@@ -319,11 +336,14 @@ _MODULES = {
     "holdfast.ports.secrets": "SecretProvider",
     "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
     "holdfast.ports.transaction": "Transaction",
+    "holdfast.schedules": "ScheduleState Schedules SlotState",
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
     "holdfast.sinks.prometheus": "PrometheusObserver",
     "holdfast.ports.witness": "Witness",
     "holdfast.queues": "Queues",
-    "holdfast.sync": "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncUpdateHandle",
+    "holdfast.sync": (
+        "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncSchedules SyncUpdateHandle"
+    ),
     "holdfast.talking": "QuestionList UpdateHandle",
     "holdfast.witnesses.psycopg": "PsycopgWitness",
     "holdfast.witnesses.sqlalchemy": "SqlAlchemyWitness",

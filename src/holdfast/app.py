@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
@@ -41,6 +41,10 @@ from holdfast.providers import checked_provider
 if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.fronts.function.entity import Entity, EntityDecorator
+    from holdfast.fronts.function.scheduling import Work
+    from holdfast.fronts.function.workflow import Bound
+    from holdfast.model.labels import Value
+    from holdfast.model.schedules import Schedule
     from holdfast.model.settings import Settings
     from holdfast.ports.observer import Observer
     from holdfast.ports.secrets import SecretProvider
@@ -79,6 +83,7 @@ class App:
         self._entities: dict[type[Any], Entity[Any]] = {}
         self.observers: tuple[Observer, ...] = ()
         self._queues: dict[str, Limits] = {}
+        self._schedules: dict[str, Work] = {}
         self.versions = Versions()
 
     def __repr__(self) -> str:
@@ -380,6 +385,43 @@ class App:
         from holdfast.sinks.observers import checked
 
         self.observers += tuple(checked(each) for each in observers)
+
+    def schedule(  # noqa: PLR0913 - each by its name
+        self,
+        id: str,
+        bound: Bound[Any],
+        schedule: Schedule,
+        /,
+        *,
+        timeout: Duration | Keep | None = KEEP,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = MappingProxyType({}),
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> None:
+        """Declare that the clock starts runs: `app.schedule("nightly", report.bind(), times)`.
+
+        It is kept in the store when the app is opened there, and changed there when it has changed
+        here. What it was told otherwise stays: that it is paused, how far it has come. The rest is
+        as for `client.start`. Raises `BadDefinition`, `InvalidName` and what `start` raises.
+        """
+        # Imported late: most apps have none.
+        from holdfast.fronts.function.scheduling import work_of
+        from holdfast.model.schedules import checked_schedule_id
+
+        work = work_of(
+            bound, schedule, timeout=timeout, tags=tags, attributes=attributes, queue=queue,
+            priority=priority,
+        )  # fmt: skip
+        if checked_schedule_id(id) in self._schedules:
+            hint = "Give one of them another id."
+            raise BadDefinition(what=f"App {self.name!r} already has a schedule {id!r}", hint=hint)
+        self._schedules[id] = work
+
+    @property
+    def schedules(self) -> Mapping[str, Work]:
+        """The declared schedules by id."""
+        return MappingProxyType(self._schedules)
 
     def open(
         self, url: str, *, worker: bool = True, settings: Settings | None = None

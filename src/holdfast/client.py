@@ -54,6 +54,7 @@ from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
 from holdfast.queues import Queues
+from holdfast.schedules import Schedules
 from holdfast.steering import Steered, edited_results, input_of
 from holdfast.talking import (
     Settling,
@@ -98,6 +99,8 @@ class Client(Settling):
         self.app, self.engine = app, engine
         self.queues = Queues(engine)
         """The queues that have limits."""
+        self.schedules = Schedules(engine)
+        """What the clock starts."""
 
     async def start(  # noqa: PLR0913 - each by its name
         self,

@@ -30,7 +30,8 @@ async def open_client(
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
     from holdfast.client import Client
     from holdfast.engines.local import LocalEngine
-    from holdfast.queues import declare
+    from holdfast.queues import declare as declare_queues
+    from holdfast.schedules import declare as declare_schedules
     from holdfast.talking import new_id
 
     is_store = not isinstance(url, str) and hasattr(url, "claim")
@@ -39,7 +40,7 @@ async def open_client(
         await store.open()
         stack.push_async_callback(store.close)
         if app.queues and not moved_to(store):
-            await declare(store, app.namespace, app.queues)  # before anything here can begin
+            await declare_queues(store, app.namespace, app.queues)  # before anything here can begin
         host = None
         if worker:
             must_be_here(store)
@@ -52,6 +53,8 @@ async def open_client(
         stack.push_async_callback(engine.close)
         if host is not None:
             await stack.enter_async_context(host)
+        if app.schedules and not moved_to(store):
+            await declare_schedules(store, app.namespace, app.schedules)
         yield Client(app, engine)
 
 

@@ -17,6 +17,7 @@ HoldfastError
 │   ├── InvalidCursor        HF122  a page cursor that this list did not give
 │   └── InvalidToken         HF126  a text that is no token of a step
 ├── InvalidDuration          HF115
+├── InvalidSchedule          HF128  a cron line, an interval or a rule that cannot be kept
 ├── TooManyAsks              HF116  a body waits for more steps at once than a run may
 ├── TooDeep                  HF119  a child of a child of a child of too many
 ├── HistoryTooLong           HF118  a run has recorded more events than it may
@@ -31,6 +32,8 @@ HoldfastError
 ├── IllegalMove              HF204  the run's status does not allow this command
 ├── UnknownKey               HF205  the run's history holds no such key, or no such event
 ├── AnswerRefused            HF206  nobody waits for this answer, or somebody was faster
+├── ScheduleNotFound         HF207
+├── ScheduleConflict         HF208  the id is taken by another schedule
 ├── UnknownQuery             HF211  the run has no handler for that query
 ├── QueryFailed              HF212  the handler of a query raised, or did more than look
 ├── UpdateRejected           HF213  the run refused an update; nothing of it is recorded
@@ -269,6 +272,20 @@ class InvalidDuration(HoldfastError):
         super().__init__(f"{field}={repr(value)[:60]} is no usable duration. {hint}")
 
 
+class InvalidSchedule(HoldfastError):
+    """A schedule that can be kept by no clock, or has a rule there is not."""
+
+    code = "HF128"
+    hint = (
+        'Write hf.Schedule(cron="30 2 * * *", zone="Europe/Berlin"), or hf.Schedule(every=300): '
+        "five fields, or a second and more."
+    )
+
+    def __init__(self, *, field: str, value: object, problem: str) -> None:
+        self.field, self.value, self.problem = field, value, problem
+        super().__init__(f"Schedule: {field}={repr(value)[:60]} {problem}. {self.hint}")
+
+
 class TooManyAsks(HoldfastError):
     """A body waits for more steps at once than a run may."""
 
@@ -461,6 +478,28 @@ class AnswerRefused(HoldfastError):
     ) -> None:
         self.run, self.key, self.problem, self.by, self.at = run, key, problem, by, at
         super().__init__(f"Run {run!r} takes no answer to {key}: {problem}. {self.hint}")
+
+
+class ScheduleNotFound(HoldfastError):
+    """There is no schedule of that id."""
+
+    code = "HF207"
+    hint = "List them with `holdfast schedules list`; each namespace has its own."
+
+    def __init__(self, *, schedule: str) -> None:
+        self.schedule = schedule
+        super().__init__(f"There is no schedule {schedule[:60]!r}. {self.hint}")
+
+
+class ScheduleConflict(HoldfastError):
+    """The id is taken by a schedule that says something else."""
+
+    code = "HF208"
+    hint = "Change it with client.schedules.update, or choose another id."
+
+    def __init__(self, *, schedule: str, differs: str) -> None:
+        self.schedule, self.differs = schedule, differs
+        super().__init__(f"Schedule {schedule[:60]!r} exists with another {differs}. {self.hint}")
 
 
 class UnknownQuery(HoldfastError):

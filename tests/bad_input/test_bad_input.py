@@ -65,8 +65,18 @@ def named(id: Any) -> Callable[[hf.Client], Awaitable[Any]]:
     return lambda client: client.start(order.bind("lamp"), id=id)
 
 
+def scheduled(spec: Any) -> Callable[[hf.Client], Awaitable[Any]]:
+    """Make a schedule with these times."""
+
+    async def create(client: hf.Client) -> Any:
+        return await client.schedules.create("s", order.bind("lamp"), hf.Schedule(**spec))
+
+    return create
+
+
 V, U, N, D = hf.InvalidValue, hf.Unserialisable, hf.InvalidName, hf.InvalidDuration
 B, S = hf.BadDefinition, hf.SecretSerialisationError
+HOURLY = hf.Schedule(every=3600)
 TO_CLIENT = [
     Case("arguments do not fit", "missing", started(), hf.InvalidArguments, ("item", "cents: int")),
     Case("arguments do not fit", "extra", started("a", 1, 2), hf.InvalidArguments, ("too many",)),
@@ -236,6 +246,20 @@ TO_CLIENT = [
           ((), {"a": float("nan")}, "finite"), ((), {"a": 2**63}, "64 bits"),
       )],
     Case("page", "status", lambda c: c.list(status="done"), V, ("'done'", "completed")),
+    *[Case("cron text", name, scheduled(spec), hf.InvalidSchedule, told) for name, spec, told in [
+        ("no cron", {"cron": "every day"}, ("cron='every day'", "2 fields", "five")),
+        ("bad minute", {"cron": "61 * * * *"}, ("bad minute", "hf.Schedule(cron=")),
+        ("31 of February", {"cron": "0 0 31 2 *"}, ("bad day-of-month",)),
+        ("more than once a second", {"every": 0.5}, ("every=0.5", "shorter than a second")),
+        ("unknown zone", {"cron": "0 3 * * *", "zone": "Mars/Olympus"}, ("'Mars/Olympus'",)),
+        ("unknown rule", {"every": 60, "overlap": "both"}, ("'both'", "BUFFER_ALL")),
+    ]],
+    Case("cron text", "no schedule", lambda c: c.schedules.create("s", order.bind("a"), "0 3 * *"),
+         B, ("'0 3 * *'", "hf.Schedule(")),
+    Case("cron text", "id", lambda c: c.schedules.create("a@b", order.bind("a"), HOURLY), N,
+         ("schedule id", "'a@b'", "has an @")),
+    Case("cron text", "nobody", lambda c: c.schedules.pause("nobody"), hf.ScheduleNotFound,
+         ("'nobody'", "holdfast schedules list")),
 ]  # fmt: skip
 
 

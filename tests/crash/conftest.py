@@ -19,7 +19,8 @@ LARGE = (
     "fork-forgotten", "heartbeat", "heartbeat-deploy", "job-cancelled", "job-deploy",
     "job-ghost", "job-once", "jobs", "limits", "map", "observers",
     "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled", "questions",
-    "queues", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried", "storm",
+    "queues", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",
+    "schedule-replaces", "schedule-steered", "slots", "storm",
     "transaction-zombie", "update-deploy", "updates", "with-start", "witness",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""

@@ -13,6 +13,7 @@ from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, eff
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
 from tests.crash.asking import ASKING
+from tests.crash.clockwork import CLOCKWORK
 from tests.crash.entities import ENTITIES
 from tests.crash.exact import EXACT
 from tests.crash.families import FAMILIES
@@ -742,6 +743,7 @@ SCENARIOS = {
         *OBSERVING,
         *LIMITS,
         *JOBS,
+        *CLOCKWORK,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

@@ -40,6 +40,7 @@ CATCHERS = {
     "begun without a record": "at-most-once",
     "slot leaked after a crash": "limits",
     "slots counted before the write": "limits",
+    "slot fired twice": "slots",
 }
 
 

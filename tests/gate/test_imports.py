@@ -20,7 +20,8 @@ ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
-    "app", "client", "compose", "entities", "hosts", "queues", "server", "steering", "sync",
+    "app", "client", "compose", "entities", "hosts", "queues", "schedules", "server", "steering",
+    "sync",
     "talking",
 }  # fmt: skip
 
@@ -43,14 +44,36 @@ TABLE: Mapping[str, frozenset[str]] = {
     "app": MIDDLE,
     "talking": FACTS | {"machine", "fronts", "engines"},
     "entities": FACTS | {"machine", "fronts", "talking"},
+    "schedules": FACTS | {"machine", "ports", "fronts", "engines", "talking"},
     "steering": FACTS | {"machine", "fronts", "engines", "talking"},
     "queues": FACTS | {"kernel", "ports", "engines"},
     "client": FACTS
-    | {"machine", "ports", "fronts", "engines", "app", "entities", "queues", "steering", "talking"},
+    | {
+        "machine",
+        "ports",
+        "fronts",
+        "engines",
+        "app",
+        "entities",
+        "queues",
+        "schedules",
+        "steering",
+        "talking",
+    },
     "hosts": MIDDLE | {"app"},
-    "compose": MIDDLE | {"app", "client", "hosts", "queues", "talking", "entities"},
+    "compose": MIDDLE | {"app", "client", "hosts", "queues", "schedules", "talking", "entities"},
     "sync": FACTS
-    | {"machine", "fronts", "app", "client", "entities", "queues", "steering", "talking"},
+    | {
+        "machine",
+        "fronts",
+        "app",
+        "client",
+        "entities",
+        "queues",
+        "schedules",
+        "steering",
+        "talking",
+    },
     "server": OUTER - {"server", "sync"},
     "testing": OUTER | {"holdfast"},
     "cli": OUTER | {"testing", "holdfast"},

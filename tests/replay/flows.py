@@ -499,6 +499,15 @@ async def forked() -> list[object]:
     return [first, second, await identify(hf.uuid().hex[:4]), hf.random().randrange(1_000)]
 
 
+@app.workflow
+async def scheduled(is_new: bool = True) -> list[str]:
+    """Its history begins with the slot of a schedule, and keeps it when it continues."""
+    first = await identify(str(hf.scheduled_at()))
+    if is_new:
+        hf.continue_as_new(scheduled.bind(False))
+    return [first, await identify(f"{hf.scheduled_at():%M}")]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -521,6 +530,7 @@ FEATURES = {
     "transactions": ("transactions",),
     "a fork": ("forked",),
     "jobs": ("jobs",),
+    "a slot of a schedule": ("scheduled",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -534,7 +544,11 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
         release = former if name in former.workflows else app
         async with release.open("memory://", settings=SETTINGS) as client:
             given = ("a", None) if name == "entity" else ()
-            run = await client.start(release.workflows[name].bind(*given), id=_id(name))
+            if name == "scheduled":
+                await client.schedules.create("s", scheduled.bind(), hf.Schedule(every=3600))
+                run = client.get(await client.schedules.trigger("s", key="now"))
+            else:
+                run = await client.start(release.workflows[name].bind(*given), id=_id(name))
             await _steer(name, run, client)
             if name == "forked":
                 run = await run.fork(results={"work#1": 7}, id=name)

@@ -10,7 +10,7 @@ ONLY_SQLITE = {
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
     "other_workers", "job_queues", "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
-    "is_any_job",
+    "is_any_job", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "delete_run", "delete_events", "delete_bases", "delete_inbox", "delete_tags", "delete_lines",

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, assert_type
@@ -376,6 +376,28 @@ async def answers(client: hf.Client, run: hf.RunHandle[Receipt]) -> None:
     assert_type(await run.answer("ask#1", Approval(by="ada"), by="ada"), bool)
     assert_type(await client.complete("token", 5), bool)
     assert_type(await client.fail("token", "Broken", "no", retry=False), bool)
+
+
+@app.workflow
+async def nightly(team: str) -> str:
+    assert_type(hf.scheduled_at(), datetime | None)
+    return team
+
+
+async def schedules(client: hf.Client) -> None:
+    times = hf.Schedule(cron="0 3 * * *", zone="Europe/Berlin", overlap=hf.Overlap.BUFFER_ONE)
+    app.schedule("nightly", nightly.bind("ops"), times, queue="slow", tags=["night"])
+    state = await client.schedules.create(
+        "n", nightly.bind("ops"), hf.Schedule(every=60), priority=1
+    )
+    assert_type(state, hf.ScheduleState)
+    assert_type(state.next, tuple[datetime, ...])
+    assert_type(times.after(datetime(2026, 1, 1, tzinfo=UTC)), datetime | None)
+    assert_type(await client.schedules.trigger("n", key="now"), str)
+    assert_type(await client.schedules.list(), list[hf.ScheduleState])
+    with app.open_sync("memory://") as sync:
+        assert_type(sync.schedules, hf.SyncSchedules)
+        assert_type(sync.schedules.pause("n").paused, bool)
 
 
 async def main(order: Order) -> None:

@@ -14,9 +14,11 @@ from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, STATUSES
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import count, iso
 from holdfast.cli.workers import lease_of
+from holdfast.model.queues import NEGLECTED
 
 if TYPE_CHECKING:
     from holdfast.model.dump import Dump
+    from holdfast.model.schedules import Scheduled
     from holdfast.model.workers import WorkerRow
     from holdfast.ports.store import Store
     from holdfast.testing.invariants import Violation
@@ -33,6 +35,7 @@ INVARIANTS = {
     "I8": "each run is in exactly one bucket",
     "I9": "parents and children agree; each end is told",
     "I15": "no queue admits more runs than it allows; slots come back",
+    "I11": "each slot of a schedule started one run; none is lost",
     "I16": "nothing is undone before it has ended",
     "I20": "only open runs wait for answers; each answer was given, once",
     "I22": "heartbeats are of open steps, log lines of runs that are there",
@@ -57,6 +60,12 @@ class Finding(NamedTuple):
     def statuses(self) -> Counter[str]:
         """How many runs have each status."""
         return Counter(run.status for run in self.dump.runs)
+
+    @property
+    def overdue(self) -> list[Scheduled]:
+        """The schedules that nobody looks at though they are due."""
+        due = [row for row in self.dump.schedules if row.next_at is not None]
+        return [row for row in due if (row.next_at or 0) < self.dump.now - NEGLECTED]
 
     @property
     def buckets(self) -> Counter[str]:
@@ -121,6 +130,7 @@ def _document(finding: Finding) -> dict[str, Any]:
         ],
         "statuses": dict(finding.statuses),
         "buckets": dict(finding.buckets),
+        "overdue_schedules": [row.id for row in finding.overdue],
         "degraded": finding.degraded,
         "moved_to": finding.moved_to or None,
         "violations": [violation._asdict() for violation in finding.violations],
@@ -137,8 +147,10 @@ def _say_lines(finding: Finding) -> None:
     for kind, counts in (("status", finding.statuses), ("bucket", finding.buckets)):
         for name, number in sorted(counts.items()):
             STDOUT.say(fields(kind, name, number))
-    for violation in finding.violations:
-        STDOUT.say(fields("violation", *violation))
+    told = [("overdue", row.id, row.workflow, iso(row.next_at)) for row in finding.overdue]
+    told += [("violation", *violation) for violation in finding.violations]
+    for each in told:
+        STDOUT.say(fields(*each))
     if finding.degraded:
         STDOUT.say(fields("degraded", finding.degraded))
     if finding.moved_to:
@@ -153,6 +165,7 @@ def _say(finding: Finding) -> None:
         STDOUT.say(f"  moved to {finding.moved_to}: read only")
     _say_workers(finding)
     _say_counts(finding)
+    _say_overdue(finding)
     _say_invariants(finding)
 
 
@@ -205,6 +218,12 @@ def _say_counts(finding: Finding) -> None:
     STDOUT.say(f"{STDOUT.dim('RUNS   ')}  {'   '.join(drawn)}")
     told = "   ".join(f"{number:,} {name}" for name, number in sorted(buckets.items()))
     STDOUT.say(f"{STDOUT.dim('BUCKETS')}  {told}")
+
+
+def _say_overdue(finding: Finding) -> None:
+    for row in finding.overdue[:SHOWN]:
+        told = f"schedule {clean(row.id)} is due, and no worker that knows {clean(row.workflow)} "
+        STDOUT.say(STDOUT.style(f"✗ {told}looks at it", **RED))
 
 
 def _say_invariants(finding: Finding) -> None:

@@ -43,6 +43,7 @@ class Root(LazyGroup):
         "approve": ("holdfast.cli.questions:approve", "Answer an open question of a run."),
         "steps": ("holdfast.cli.steps", "Complete a step from outside, or let it fail."),
         "queues": ("holdfast.cli.queues", "List queues with limits, pause and change them."),
+        "schedules": ("holdfast.cli.schedules", "List, show and steer schedules."),
         "workers": ("holdfast.cli.workers", "List the workers of a store."),
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),

@@ -80,6 +80,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
     from holdfast.hosts.worker.opening import open_unless
+    from holdfast.schedules import declare
     from holdfast.talking import new_id
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
@@ -97,6 +98,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
         return
     try:
         must_be_here(store)
+        await declare(store, app.namespace, app.schedules)
         async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
             _greet(app, url, worker)
             await stopping.wait()

@@ -29,6 +29,7 @@ from holdfast.kernel import (
     resume,
     retire,
     retry,
+    schedule,
     signal,
     start,
     terminate,
@@ -71,6 +72,14 @@ RULES: Mapping[type[Any], Rule] = {
     commands.DefineWorkflow: Rule(define.decide, define.read),
     commands.ExpireRun: Rule(expire.decide, expire.read),
     commands.ChangeQueue: Rule(change_queue.decide, change_queue.read),
+    commands.CreateSchedule: Rule(schedule.create, schedule.read),
+    commands.FireSchedule: Rule(schedule.fire, schedule.read),
+    commands.UpdateSchedule: Rule(schedule.update, schedule.read),
+    commands.PauseSchedule: Rule(schedule.pause, schedule.read),
+    commands.ResumeSchedule: Rule(schedule.resume, schedule.read),
+    commands.TriggerSchedule: Rule(schedule.trigger, schedule.read),
+    commands.BackfillSchedule: Rule(schedule.backfill, schedule.read),
+    commands.DeleteSchedule: Rule(schedule.delete, schedule.read),
 }
 
 

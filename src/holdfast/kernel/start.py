@@ -13,7 +13,8 @@ from holdfast.model.writes import Create, Define, Outcome
 def decide(command: StartRun) -> Create:
     """Insert the run and its first event, unless the id is taken."""
     epoch = 1 if command.owner else 0
-    key = "" if command.link is None else descent(command.depth, command.link.parent)
+    link = command.link
+    key = command.slot if link is None else descent(command.depth, link.parent)
     event = Event(
         "run.started", command.at, key, command.input, digest=command.shape, seq=1, epoch=epoch
     )

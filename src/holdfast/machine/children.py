@@ -245,8 +245,11 @@ def _give_up(machine: Machine, known: Known) -> None:
 
 
 def descend(machine: Machine, event: Event) -> None:
-    """Note where a run stands that is a child itself."""
-    children_of(machine).depth = depth_of(event.key)
+    """Note where a run stands that is a child itself, or which slot of a schedule it is for."""
+    if event.key.startswith("@"):
+        machine.slot = event.key
+    else:
+        children_of(machine).depth = depth_of(event.key)
 
 
 def started(machine: Machine, event: Event, _: object) -> None:

@@ -63,7 +63,7 @@ class Machine(Asking):
 
     __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
                  "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "outside",
-                 "past", "run", "sagas", "seeds", "signature", "unawaited", "violation",
+                 "past", "run", "sagas", "seeds", "signature", "slot", "unawaited", "violation",
                  "warnings")  # fmt: skip
 
     def __init__(
@@ -88,7 +88,7 @@ class Machine(Asking):
         self.past: Sequence[Event] | None = None
         self.seeds: tuple[tuple[int, str], ...] | None = None
         self.generation = self.began = self.base = 1
-        self.cancelled_by = ""
+        self.cancelled_by = self.slot = ""
         self._is_inside = False
 
     # --- what a host does with it

@@ -21,6 +21,7 @@ from holdfast.machine.signals import Carries, Signal
 from holdfast.machine.tasks import transparent
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Event
+from holdfast.model.schedules import slot_in
 from holdfast.model.travel import seeds_of
 
 T = TypeVar("T")
@@ -41,6 +42,15 @@ def here(call: str) -> Machine:
 def now() -> datetime:
     """Return the time of the event being processed, in UTC."""
     return _EPOCH + timedelta(microseconds=here("hf.now()").now)
+
+
+def scheduled_at() -> datetime | None:
+    """Return the nominal time of the slot that this run was started for, in UTC.
+
+    None in a run that no schedule has started; in one that was triggered, when it was.
+    """
+    slot = slot_in(here("hf.scheduled_at()").slot)
+    return None if slot is None else _EPOCH + timedelta(microseconds=slot)
 
 
 def random() -> Random:

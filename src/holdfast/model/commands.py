@@ -17,6 +17,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message
+from holdfast.model.schedules import How, Scheduled
 from holdfast.model.status import RunStatus
 from holdfast.model.waits import Waits
 from holdfast.model.writes import Replied, Send
@@ -51,6 +52,8 @@ class StartRun(NamedTuple):
     """How many runs stand above a child."""
     place: Place | None = None
     """What it says of its place in the line of its queue."""
+    slot: str = ""
+    """The key that says which slot of which schedule it is for (`slot_key`)."""
 
 
 class ImportRun(NamedTuple):
@@ -338,9 +341,85 @@ class PruneRuns(NamedTuple):
     """Do nothing if somebody forgot runs of this namespace less than this long ago."""
 
 
+class CreateSchedule(NamedTuple):
+    """Keep a new schedule, unless its id is taken."""
+
+    row: Scheduled
+
+
+class FireSchedule(NamedTuple):
+    """Settle the slots of a schedule that are due, as far as it is due."""
+
+    row: Scheduled
+    """As it was read. The same in all that follow: who changed it since wins."""
+    at: int
+    open_runs: frozenset[str]
+    """Those of its `running` that are open."""
+    how: How | None = None
+    """What the code at hand says of its workflow."""
+
+
+class UpdateSchedule(NamedTuple):
+    """Give a schedule other times and rules, or other work. What was due before is settled."""
+
+    row: Scheduled
+    at: int
+    open_runs: frozenset[str]
+    spec: str
+    workflow: str
+    input: bytes
+    how: How
+    declared: str = ""
+
+
+class PauseSchedule(NamedTuple):
+    """Stop the clock of a schedule."""
+
+    row: Scheduled
+    at: int
+    note: str = ""
+
+
+class ResumeSchedule(NamedTuple):
+    """Let the clock of a schedule go on; what it may catch up, it does."""
+
+    row: Scheduled
+    at: int
+    open_runs: frozenset[str]
+    note: str = ""
+
+
+class TriggerSchedule(NamedTuple):
+    """Start a run of a schedule now, whatever else runs."""
+
+    row: Scheduled
+    at: int
+    id: str
+
+
+class BackfillSchedule(NamedTuple):
+    """Start the slots from `start` to `end` that no run was started for."""
+
+    row: Scheduled
+    at: int
+    open_runs: frozenset[str]
+    start: int
+    end: int
+    settled: frozenset[int] = frozenset()
+    """Slots that have a run already."""
+
+
+class DeleteSchedule(NamedTuple):
+    """Forget a schedule. Its runs stay."""
+
+    row: Scheduled
+
+
 Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
     | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | EndJob | ReportJob
     | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
     | ExpireRun | ChangeQueue
+    | CreateSchedule | FireSchedule | UpdateSchedule | PauseSchedule | ResumeSchedule
+    | TriggerSchedule | BackfillSchedule | DeleteSchedule
 )  # fmt: skip

@@ -13,6 +13,7 @@ from holdfast.model.jobs import Job
 from holdfast.model.labels import Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import Scheduled
 from holdfast.model.waits import Wait
 
 RunKey = tuple[str, str]
@@ -69,3 +70,4 @@ class Dump(NamedTuple):
     """Places of runs at managed queues."""
     jobs: tuple[Job, ...] = ()
     """Steps that other workers are to do, or are doing."""
+    schedules: tuple[Scheduled, ...] = ()

@@ -63,12 +63,15 @@ def descent(depth: int, parent: str) -> str:
 
 def depth_of(descent: str) -> int:
     """Return how many runs stand above a run whose first event has this key."""
-    return int(descent.partition(" ")[0]) if descent else 0
+    return int(descent.partition(" ")[0]) if descent and descent[0] != "@" else 0
 
 
 def parent_in(descent: str) -> str:
-    """Return the parent of a run whose first event has this key; nothing, if it has none."""
-    return descent.partition(" ")[2]
+    """Return the parent of a run whose first event has this key; nothing, if it has none.
+
+    The key of a run that a schedule started begins with an @ (`model/schedules.py`).
+    """
+    return "" if descent.startswith("@") else descent.partition(" ")[2]
 
 
 def child_id(parent: str, key: str, generation: int) -> str:

@@ -78,6 +78,11 @@ TABLES: tuple[Table, ...] = (
         "generation attempt secret step queue priority args terms asked_at wake_at start_by owner "
         "epoch strikes begun_at",
     ),
+    _table(
+        "schedules", "ns id",
+        "revision workflow paused note next_at buffered settled_to spec input state created_at "
+        "updated_at",
+    ),
 )  # fmt: skip
 """Everything that is moved. A table of a schema that is neither here nor in `LEFT` fails a test."""
 

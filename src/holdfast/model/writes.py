@@ -21,6 +21,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Limits, Place, Ticket
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message, MessageState, Run
+from holdfast.model.schedules import Scheduled
 from holdfast.model.status import CLOSED, RunStatus
 from holdfast.model.waits import Answer, Waits
 
@@ -199,6 +200,7 @@ class Depart(NamedTuple):
     """Tell the parent of a run that `event` closes, and do with its children what they agreed on.
 
     Only among the `sends` of the turn that closes the run. A parent that is closed hears nothing.
+    The `schedule` that started it is looked at again, if slots of it may wait for its runs.
     Open children are terminated, asked to cancel, or left alone, each as its link says.
     Who knows that there is no parent, or that there are no children, spares the store a look.
     """
@@ -209,6 +211,23 @@ class Depart(NamedTuple):
     event: Event
     is_child: bool = True
     is_parent: bool = True
+    schedule: str = ""
+
+
+class Reschedule(NamedTuple):
+    """Put `row` in the place of the row of a schedule, with what follows for runs; or delete it.
+
+    Guards: the row's revision is `revision`, or there is no such row if that is None; and the
+    store's clock has passed `not_before`. `sends` are carried out in their order. A run whose id
+    exists is not created again, one that is closed is not told: that refuses nothing.
+    """
+
+    ns: str
+    id: str
+    revision: int | None
+    row: Scheduled | None
+    sends: tuple[Create | Put | Move, ...] = ()
+    not_before: int = 0
 
 
 class Free(NamedTuple):
@@ -300,7 +319,7 @@ Send = Create | Put | Depart | Free
 
 Write = (
     Create | Import | Advance | Put | Move | Annotate | Report | Renew | Reap | Retire | Prune
-    | Define | SetQueue
+    | Define | SetQueue | Reschedule
 )  # fmt: skip
 
 
@@ -327,6 +346,8 @@ class Claim(NamedTuple):
     that the store knows to be dead."""
     queues: tuple[str, ...] | None = None
     """The queues it serves, each named once; None stands for all there are."""
+    schedules: bool = False
+    """Whether to look, too, when the next schedule of these workflows is due."""
 
 
 class Claimed(NamedTuple):
@@ -355,6 +376,8 @@ class Claimed(NamedTuple):
     """Those `runs` that have a ticket: whoever closes them gives it back."""
     overdue: tuple[Ticket, ...] = ()
     """Tickets of runs that have not begun, and may no longer."""
+    schedule_at: int | None = None
+    """When the next schedule is due, if the claim asked, and there was a look."""
 
 
 class Outcome(NamedTuple):
@@ -382,7 +405,8 @@ class Notice(NamedTuple):
     run: str = ""
     what: str = "unknown"
     """`ready` (a run can be claimed), `mail`, `events`, `replied` (to messages, and events too),
-    `closed`, `moved`, `job` (one can be taken, or was called off) or `unknown`."""
+    `closed`, `moved`, `job` (one can be taken, or was called off), `schedule` (one has to be looked
+    at) or `unknown`."""
     event: Event | None = None
     """The event that closed the run, if it is closed now."""
     seq: int = 0

@@ -10,6 +10,7 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -100,6 +101,12 @@ class Store(Protocol):
 
     async def queues(self, ns: str) -> list[QueueState]:
         """Return the managed queues as they are, by name."""
+        ...
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Return schedules, in the order of their ids; with `workflows`, those that a worker has to
+        look at, the next first.
+        """
         ...
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:

@@ -41,6 +41,14 @@ class Family(Protocol):
         """Return the event that closed a run."""
         ...
 
+    def rouse(self, ns: str, schedule: str) -> bool:
+        """Have a schedule looked at if slots of it wait; tell whether they do.
+
+        Its row changes whenever slots of it may wait: who decided that one does, while the run was
+        still open, must decide again.
+        """
+        ...
+
     def apply(self, write: Write) -> Outcome:
         """Carry out one write."""
         ...
@@ -85,6 +93,8 @@ def depart(family: Family, departs: Depart) -> list[Notice]:
         write = treated(child, departs)
         if write is not None:
             heard += _apply(family, write)
+    if departs.schedule and family.rouse(departs.ns, departs.schedule):
+        heard.append(Notice(departs.ns, "", "schedule"))
     return heard
 
 

@@ -18,6 +18,7 @@ from holdfast.model.writes import (
     Put,
     Reap,
     Report,
+    Reschedule,
     Write,
 )
 
@@ -83,4 +84,4 @@ def _notice(write: Write, outcome: Outcome) -> Notice | None:
         case Reap():
             return Notice(what="ready") if outcome.total else None
         case _:
-            return None
+            return Notice(write.ns, "", "schedule") if type(write) is Reschedule else None

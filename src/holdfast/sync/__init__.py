@@ -5,10 +5,12 @@ from holdfast.sync.client import (
     SyncEntityHandle,
     SyncQueues,
     SyncRunHandle,
+    SyncSchedules,
     SyncUpdateHandle,
 )
 from holdfast.sync.portal import Portal
 
 __all__ = [
-    "Portal", "SyncClient", "SyncEntityHandle", "SyncQueues", "SyncRunHandle", "SyncUpdateHandle",
+    "Portal", "SyncClient", "SyncEntityHandle", "SyncQueues", "SyncRunHandle", "SyncSchedules",
+    "SyncUpdateHandle",
 ]  # fmt: skip

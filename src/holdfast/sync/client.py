@@ -26,8 +26,10 @@ from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.limits import QueueState, Rate
 from holdfast.model.run import Loaded, Run
+from holdfast.model.schedules import Schedule
 from holdfast.model.status import RunStatus
 from holdfast.queues import Queues
+from holdfast.schedules import Schedules, ScheduleState
 from holdfast.steering import Steered
 from holdfast.sync.portal import Portal
 from holdfast.talking import QuestionList, Settling, StartOptions, UpdateHandle, Wait
@@ -337,6 +339,116 @@ class SyncQueues:
         )
 
 
+class SyncSchedules:
+    """What the clock starts, for sync code. `client.schedules` is one."""
+
+    def __init__(self, portal: Portal[Any], inside: Schedules) -> None:
+        self._portal, self._inside = portal, inside
+
+    def create(
+        self,
+        id: str,
+        bound: Bound[Any],
+        schedule: Schedule,
+        *,
+        timeout: Duration | Keep | None = KEEP,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = NO_LABELS.attributes,
+        queue: str | None = None,
+        priority: int | None = None,
+        paused: bool = False,
+    ) -> ScheduleState:
+        """Keep a schedule and return once it is stored; the first slot is the next one from now.
+
+        Its runs are started as by `client.start` with these options. The same again changes
+        nothing. Raises `ScheduleConflict` if the id belongs to another, `InvalidName` if it cannot
+        be an id, and what `start` raises.
+        """
+        return self._portal.call(
+            "create",
+            self._inside.create(
+                id,
+                bound,
+                schedule,
+                timeout=timeout,
+                tags=tags,
+                attributes=attributes,
+                queue=queue,
+                priority=priority,
+                paused=paused,
+            ),
+        )
+
+    def update(
+        self,
+        id: str,
+        bound: Bound[Any],
+        schedule: Schedule,
+        *,
+        timeout: Duration | Keep | None = KEEP,
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, Value] = NO_LABELS.attributes,
+        queue: str | None = None,
+        priority: int | None = None,
+    ) -> ScheduleState:
+        """Replace the work and the times of a schedule.
+
+        What was due before is settled by its former times; the new ones count from now on. That it
+        is paused stays. Raises `ScheduleNotFound`, and what `start` raises.
+        """
+        return self._portal.call(
+            "update",
+            self._inside.update(
+                id,
+                bound,
+                schedule,
+                timeout=timeout,
+                tags=tags,
+                attributes=attributes,
+                queue=queue,
+                priority=priority,
+            ),
+        )
+
+    def pause(self, id: str, *, note: str = "") -> ScheduleState:
+        """Stop the clock of a schedule; `note` says why. Raises `ScheduleNotFound`."""
+        return self._portal.call("pause", self._inside.pause(id, note=note))
+
+    def resume(self, id: str, *, note: str = "") -> ScheduleState:
+        """Let the clock go on: of the slots since the pause, those within `catch_up` count.
+
+        Raises `ScheduleNotFound`.
+        """
+        return self._portal.call("resume", self._inside.resume(id, note=note))
+
+    def trigger(self, id: str, *, key: str | None = None) -> str:
+        """Start a run now, whatever else runs and also while it is paused; return the run's id.
+
+        The same `key` starts it once. Raises `ScheduleNotFound`.
+        """
+        return self._portal.call("trigger", self._inside.trigger(id, key=key))
+
+    def backfill(self, id: str, start: datetime, end: datetime) -> ScheduleState:
+        """Start a run for each slot from `start` to `end` that has none, at most 1,000.
+
+        One after the other, unless they may overlap. Slots that the clock has not settled yet are
+        left to it. Raises `ScheduleNotFound` or `InvalidSchedule`.
+        """
+        return self._portal.call("backfill", self._inside.backfill(id, start, end))
+
+    def delete(self, id: str) -> None:
+        """Forget a schedule; its runs stay. Raises `ScheduleNotFound`."""
+        self._portal.call("delete", self._inside.delete(id))
+
+    def get(self, id: str) -> ScheduleState:
+        """Return a schedule as it stands. Raises `ScheduleNotFound`."""
+        return self._portal.call("get", self._inside.get(id))
+
+    def list(self, *, limit: int = 100, after: str = "") -> list[ScheduleState]:
+        """Return schedules in the order of their ids, from the one after the id `after`."""
+        return self._portal.call("list", self._inside.list(limit=limit, after=after))
+
+
 class SyncClient(SyncSettling):
     """The door to an engine, for sync code. Made by `app.open_sync(url)`; close it after use."""
 
@@ -353,6 +465,11 @@ class SyncClient(SyncSettling):
     def queues(self) -> SyncQueues:
         """The queues that have limits."""
         return SyncQueues(self._portal, self._inside.queues)
+
+    @property
+    def schedules(self) -> SyncSchedules:
+        """What the clock starts."""
+        return SyncSchedules(self._portal, self._inside.schedules)
 
     def close(self) -> None:
         """Stop the worker, close the store and end the thread."""

@@ -20,6 +20,7 @@ from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -55,6 +56,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "queues": ("before", "after", "away"),
     "claim_jobs": ("before", "after", "sent", "unheard", "happened", "lost"),
     "find_jobs": ("before", "after", "away"),
+    "schedules": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -192,6 +194,10 @@ class CrashStore:
     async def queues(self, ns: str) -> list[QueueState]:
         """Read the managed queues."""
         return await self._call("queues", lambda: self._inner.queues(ns))
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Read schedules."""
+        return await self._call("schedules", lambda: self._inner.schedules(wanted))
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

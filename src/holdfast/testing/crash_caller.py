@@ -14,13 +14,13 @@ from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Sent
-from holdfast.testing.crash_answerer import Answerer
 from holdfast.testing.crash_talker import Acknowledged, Ending
+from holdfast.testing.crash_timekeeper import Timekeeper
 
 __all__ = ["Acknowledged", "Caller", "Ending"]
 
 
-class Caller(Answerer):
+class Caller(Timekeeper):
     """What a script talks to."""
 
     async def start(self, bound: Bound[Any], id: str, **options: Any) -> None:

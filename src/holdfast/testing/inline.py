@@ -19,6 +19,7 @@ from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -78,6 +79,10 @@ class Calls:
         self.is_open = False
         self._hearers.clear()
         await self._call(self.inner.close)
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Return schedules."""
+        return await self._call(self.inner.schedules, wanted)
 
     async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         await asyncio.sleep(0)

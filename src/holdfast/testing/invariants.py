@@ -14,6 +14,7 @@ I6  messages: accepted = read + waiting, each read once, in the order of accepta
 I7  no timer fired before it was due; time never goes back along the numbers
 I8  each run is in exactly one bucket, so that none is lost
 I9  a child exists if and only if its parent's history says so; its end is told to an open parent
+I11 each slot of a schedule started at most one run, and none between two settled ones is lost
 I15 no queue admits more runs than it allows, and every slot comes back
 I16 nothing is undone before it has ended
 I20 only open runs wait for something from outside, and only for what has no answer; each answer in
@@ -38,6 +39,7 @@ from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED
 from holdfast.model.status import CLOSED
 from holdfast.testing.families import broken_ties
 from holdfast.testing.job_rules import broken_jobs
+from holdfast.testing.schedule_slots import broken_schedules
 from holdfast.testing.slots import broken_slots
 
 
@@ -90,6 +92,7 @@ def check(dump: Dump) -> list[Violation]:
         found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
         found += [Violation("I20", _named(key), text) for text in _waits(kept, dump)]
     found += [Violation("I9", _named(key), text) for key, text in broken_ties(dump)]
+    found += [Violation("I11", _named(key), text) for key, text in broken_schedules(dump)]
     found += [Violation("I15", _named(key), text) for key, text in broken_slots(dump)]
     found += [Violation("I23", _named(key), text) for key, text in broken_jobs(dump)]
     return found + list(_unkept_promises(dump))

@@ -30,7 +30,8 @@ from holdfast.client import Client
 from holdfast.engines.local import LocalEngine
 from holdfast.hosts.worker import Worker
 from holdfast.model.settings import Settings
-from holdfast.queues import declare
+from holdfast.queues import declare as declare_queues
+from holdfast.schedules import declare as declare_schedules
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.loop import VirtualLoop
 from holdfast.testing.threadless import ThreadlessLoop, without_threads
@@ -82,9 +83,10 @@ async def _tell(
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
-        await declare(store, app.namespace, app.queues)
+        await declare_queues(store, app.namespace, app.queues)
         engine.open()
         stack.push_async_callback(engine.close)
         await stack.enter_async_context(worker)
+        await declare_schedules(store, app.namespace, app.schedules)
         async with asyncio.timeout(longest):
             return await story(Client(app, engine))

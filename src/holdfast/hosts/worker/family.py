@@ -21,6 +21,7 @@ from holdfast.model.events import FED, Event, Failure
 from holdfast.model.failures import encode_failure
 from holdfast.model.family import Link, child_id, depth_of, refusal, start_noted, started_id
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import schedule_in
 from holdfast.model.writes import Depart, Send
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ class Family:
         """
         if closing.kind == "run.continued":
             return Depart(run.ns, run.id, run.generation, closing, False, self.has_children)
-        return Depart(run.ns, run.id, run.generation, closing, self.depth > 0, self.has_children)
+        return Depart(
+            run.ns, run.id, run.generation, closing, self.depth > 0, self.has_children,
+            schedule_in(self.descent),
+        )  # fmt: skip
 
 
 def family_of(

@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard, paranoid
+from holdfast.hosts.worker.clockwork import Clockwork
 from holdfast.hosts.worker.convict import verdict
 from holdfast.hosts.worker.exact import Exact
 from holdfast.hosts.worker.expiring import expire
@@ -86,6 +87,7 @@ class Worker:
         self.observing = Observing(self, app.observers) if app.observers else None
         self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
         self._retention = Retention(store, app.namespace, self.settings)
+        self._clockwork = Clockwork(self)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
         self._shapes = Shapes(store, app.namespace)
@@ -254,7 +256,8 @@ class Worker:
         room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
         suspects = 1 - min(1, sum(s.run.strikes >= SUSPECT for s in self.sessions.values()))
         before = tuple(self.sessions)
-        self.health.look_at(self.store.now())
+        now = self.store.now()
+        self.health.look_at(now)
         claim = Claim(
             ns=self.app.namespace,
             worker=self.id,
@@ -266,6 +269,7 @@ class Worker:
             eager=eager,
             strikes=self.settings.strikes,
             queues=self._queues,
+            schedules=self._clockwork.wants_a_look(now),
         )
         claimed = await self.store.claim(claim)
         self._is_crowded = len(claimed.runs) >= claim.limit
@@ -282,6 +286,7 @@ class Worker:
         self._leftovers.tell(claimed)
         if claimed.overdue:
             await expire(self.store, claimed.overdue)
+        self._clockwork.saw(claim, claimed, now)
         if claimed.dead:
             taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
         await self._retention.tend(idle=not taken)
@@ -372,10 +377,7 @@ class Worker:
                 session.must_reread()
 
     def _pause_after(self, claimed: Claimed) -> float:
-        poll = self.settings.poll
-        if claimed.next_wake_at is None:
-            return poll
-        return min(poll, max(0.0, (claimed.next_wake_at - self.store.now()) / 1e6))
+        return self._clockwork.pause(claimed.next_wake_at)
 
     async def _until_poked(self, seconds: float) -> None:
         if self._stopping or seconds <= 0:
@@ -481,6 +483,7 @@ class Worker:
             if what in ("events", "replied", "closed"):
                 continue
             if what != "mail":
+                self._clockwork.hear(what)
                 self.jobs.hear(what)
                 if what == "job":
                     continue

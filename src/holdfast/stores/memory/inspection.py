@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 
 from holdfast.model.backlog import Backlog
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.status import QUEUED
 from holdfast.stores.memory.tables import Tables
 
 
 class Inspection(ABC):
-    """A half of the store that operators see."""
+    """A half of the store: what is kept beside runs, and what operators see."""
 
     _tables: Tables
 
     @abstractmethod
     def now(self) -> int:
         """Return the store's clock."""
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Return schedules, in their order, or the next to be looked at."""
+        await asyncio.sleep(0)
+        rows = [row for row in self._tables.schedules.values() if wanted.fits(row)]
+        if wanted.workflows is not None:
+            rows.sort(key=lambda row: (row.next_at or 0, row.id))
+        else:
+            rows.sort(key=lambda row: row.id)
+        return rows[: wanted.limit]
 
     async def backlog(self, ns: str) -> list[Backlog]:
         """Return what waits for workers, by workflow and queue."""

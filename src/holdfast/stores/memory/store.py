@@ -18,6 +18,7 @@ from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import IN_LINE, NEGLECTED
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.schedules import ScheduleFilter
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -124,7 +125,13 @@ class MemoryStore(Written, Inspection, Shown):
             convicts=convicts,
             ticketed=frozenset(run.id for run in taken if (run.ns, run.id) in tables.tickets),
             overdue=lines.overdue() if lines.queues else (),
+            schedule_at=self._schedule_at(claim) if claim.schedules else None,
         )
+
+    def _schedule_at(self, claim: Claim) -> int | None:
+        wanted = ScheduleFilter(claim.ns, workflows=claim.workflows)
+        rows = [row for row in self._tables.schedules.values() if wanted.fits(row)]
+        return min((row.next_at for row in rows if row.next_at is not None), default=None)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events, unread messages and heartbeats."""
@@ -224,6 +231,7 @@ class MemoryStore(Written, Inspection, Shown):
             definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
             queues=tuple(queue for _, queue in sorted(tables.queues.items())),
             tickets=tuple(ticket for _, ticket in sorted(tables.tickets.items())),
+            schedules=tuple(row for _, row in sorted(tables.schedules.items())),
             waits=tuple(
                 waits[step] for _, waits in sorted(tables.waits.items()) for step in sorted(waits)
             ),

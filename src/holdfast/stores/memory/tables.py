@@ -15,6 +15,7 @@ from holdfast.model.jobs import Job
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import Scheduled
 from holdfast.model.waits import Wait
 from holdfast.model.writes import Define
 
@@ -94,7 +95,61 @@ class JobTable(Arrangements):
         self._undo.append(lambda: self.jobs.__setitem__(key, before))
 
 
-class Tables(JobTable):
+class Beside(JobTable):
+    """Tables whose rows belong to no run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.workers: dict[str, int] = {}
+        self.definitions: dict[Define, Definition] = {}
+        self.schedules: dict[RunKey, Scheduled] = {}
+        self.pruned: dict[str, int] = {}
+
+    def put_definition(self, key: Define, definition: Definition) -> None:
+        """Keep a definition, or replace what is known of it."""
+        before = self.definitions.get(key)
+        self.definitions[key] = definition
+        if before is None:
+            self._undo.append(lambda: self.definitions.pop(key))
+        else:
+            self._undo.append(lambda: self.definitions.__setitem__(key, before))
+
+    def put_schedule(self, key: RunKey, row: Scheduled | None) -> None:
+        """Insert or replace a schedule, or delete it."""
+        before = self.schedules.pop(key, None)
+        if row is not None:
+            self.schedules[key] = row
+
+        def restore() -> None:
+            self.schedules.pop(key, None)
+            if before is not None:
+                self.schedules[key] = before
+
+        self._undo.append(restore)
+
+    def put_worker(self, worker: str, lease_until: int) -> None:
+        """Begin or extend a lease; a renewal that comes late never shortens it."""
+        before = self.workers.get(worker)
+        self.workers[worker] = max(lease_until, before or 0)
+        if before is None:
+            self._undo.append(lambda: self.workers.pop(worker, None))
+        else:
+            self._undo.append(lambda: self.workers.__setitem__(worker, before))
+
+    def drop_worker(self, worker: str) -> None:
+        """Remove a worker's row, if there is one."""
+        before = self.workers.pop(worker, None)
+        if before is not None:
+            self._undo.append(lambda: self.workers.__setitem__(worker, before))
+
+    def put_pruned(self, ns: str, at: int) -> None:
+        """Remember when runs of a namespace were forgotten last."""
+        before = self.pruned.get(ns, 0)
+        self.pruned[ns] = at
+        self._undo.append(lambda: self.pruned.__setitem__(ns, before))
+
+
+class Tables(Beside):
     """Dictionaries named as the tables of the other stores. Change them by the methods only."""
 
     def __init__(self) -> None:
@@ -103,13 +158,10 @@ class Tables(JobTable):
         self.events: dict[RunKey, list[Event]] = {}
         self.inbox: dict[RunKey, dict[str, Message]] = {}
         self.labels: dict[RunKey, Labels] = {}
-        self.workers: dict[str, int] = {}
         self.progress: dict[RunKey, dict[str, Progress]] = {}
         self.logs: dict[RunKey, dict[int, LogLine]] = {}
         self.waits: dict[RunKey, dict[str, Wait]] = {}
-        self.definitions: dict[Define, Definition] = {}
         self.children: dict[RunKey, Link] = {}
-        self.pruned: dict[str, int] = {}
 
     def put_run(self, run: Run) -> None:
         """Insert or replace a run's row."""
@@ -212,15 +264,6 @@ class Tables(JobTable):
         else:
             self._undo.append(lambda: waits.__setitem__(wait.key, before))
 
-    def put_definition(self, key: Define, definition: Definition) -> None:
-        """Keep a definition, or replace what is known of it."""
-        before = self.definitions.get(key)
-        self.definitions[key] = definition
-        if before is None:
-            self._undo.append(lambda: self.definitions.pop(key))
-        else:
-            self._undo.append(lambda: self.definitions.__setitem__(key, before))
-
     def put_link(self, key: RunKey, link: Link) -> None:
         """Keep what ties a run to its parent, or replace it."""
         before = self.children.get(key)
@@ -229,24 +272,3 @@ class Tables(JobTable):
             self._undo.append(lambda: self.children.pop(key))
         else:
             self._undo.append(lambda: self.children.__setitem__(key, before))
-
-    def put_worker(self, worker: str, lease_until: int) -> None:
-        """Begin or extend a lease; a renewal that comes late never shortens it."""
-        before = self.workers.get(worker)
-        self.workers[worker] = max(lease_until, before or 0)
-        if before is None:
-            self._undo.append(lambda: self.workers.pop(worker, None))
-        else:
-            self._undo.append(lambda: self.workers.__setitem__(worker, before))
-
-    def put_pruned(self, ns: str, at: int) -> None:
-        """Remember when runs of a namespace were forgotten last."""
-        before = self.pruned.get(ns, 0)
-        self.pruned[ns] = at
-        self._undo.append(lambda: self.pruned.__setitem__(ns, before))
-
-    def drop_worker(self, worker: str) -> None:
-        """Remove a worker's row, if there is one."""
-        before = self.workers.pop(worker, None)
-        if before is not None:
-            self._undo.append(lambda: self.workers.__setitem__(worker, before))

@@ -10,6 +10,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Run
+from holdfast.model.schedules import scheduled_by
 from holdfast.model.status import ASIDE, CLOSED
 from holdfast.model.travel import shared
 from holdfast.model.waits import Answer, Waits
@@ -30,6 +31,7 @@ from holdfast.model.writes import (
     Reap,
     Renew,
     Report,
+    Reschedule,
     Retire,
     Rewind,
     SetQueue,
@@ -38,6 +40,7 @@ from holdfast.model.writes import (
 from holdfast.stores import kinship
 from holdfast.stores.memory import jobs, limits
 from holdfast.stores.memory.tables import RunKey, Tables
+from holdfast.stores.notices import notices_of
 
 NOTHING = Annotations()
 
@@ -186,6 +189,18 @@ class Kindred:
         events = self._tables.events[ns, run]
         return next(event for event in reversed(events) if event.superseded_by is None)
 
+    def rouse(self, ns: str, schedule: str) -> bool:
+        """Have a schedule looked at whose slots may wait for a run that closes."""
+        row = self._tables.schedules.get((ns, schedule))
+        if row is None or row.buffered < 0:
+            return False
+        is_due = row.buffered > 0 and not row.paused
+        changed = row._replace(revision=row.revision + 1)
+        self._tables.put_schedule(
+            (ns, schedule), changed._replace(next_at=self._now) if is_due else changed
+        )
+        return is_due
+
     def apply(self, write: Write) -> Outcome:
         """Carry out one write."""
         return apply(self._tables, write, self._now)
@@ -274,7 +289,8 @@ def _move(tables: Tables, write: Move, now: int) -> Outcome:
         _wait(tables, key, Waits(overs=overs), write.event.at)
         tables.drop_jobs(key, *tables.jobs.get(key, {}))
     if write.status in CLOSED:
-        departs = Depart(write.ns, write.run, changed.generation, event)
+        schedule = scheduled_by(write.run)
+        departs = Depart(write.ns, write.run, changed.generation, event, schedule=schedule)
         heard += kinship.depart(Kindred(tables, now), departs)
         heard += limits.free(tables, Free(write.ns, write.run))
     return Outcome(True, changed, heard=tuple(heard))
@@ -411,6 +427,16 @@ def _define(tables: Tables, write: Define, now: int) -> Outcome:
     return Outcome(True)
 
 
+def _reschedule(tables: Tables, write: Reschedule, now: int) -> Outcome:
+    key = (write.ns, write.id)
+    found = tables.schedules.get(key)
+    if (found and found.revision) != write.revision or now < write.not_before:
+        return Outcome(False)
+    tables.put_schedule(key, write.row)
+    outcomes = [apply(tables, send, now) for send in write.sends]
+    return Outcome(True, heard=tuple(notices_of(write.sends, outcomes)))
+
+
 _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Create: _create,
     Import: _import,
@@ -425,4 +451,5 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Prune: _prune,
     Define: _define,
     SetQueue: limits.set_queue,
+    Reschedule: _reschedule,
 }

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.model.annotations import Annotations
 from holdfast.model.jobs import JobRef
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import scheduled_by
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Answer
 from holdfast.model.writes import (
@@ -22,12 +23,13 @@ from holdfast.model.writes import (
     Put,
     Reap,
     Report,
+    Reschedule,
     Retire,
     Rewind,
     SetQueue,
     Write,
 )
-from holdfast.stores.postgres import forks, jobs, kindred, limits
+from holdfast.stores.postgres import forks, jobs, kindred, limits, scheduling
 from holdfast.stores.postgres.bases import add_bases
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, as_bytes, kept, tag_rows
@@ -159,7 +161,7 @@ async def _move(ask: Ask, write: Move, now: int | None) -> Outcome:
         await ask(SQL.end_waits, ns=ns, run=run, why=write.ends_waits, at=event.at)
         await ask(SQL.delete_jobs, ns=ns, run=run)
     if write.status in CLOSED:
-        departs = Depart(ns, run, changed.generation, numbered)
+        departs = Depart(ns, run, changed.generation, numbered, schedule=scheduled_by(run))
         heard += await kindred.depart(ask, [departs], now, write_alone)
         heard += await limits.free(ask, ns, [run])
     return Outcome(True, changed, heard=tuple(heard))
@@ -258,6 +260,10 @@ async def _define(ask: Ask, write: Define, now: int | None) -> Outcome:
     return Outcome(True)
 
 
+async def _reschedule(ask: Ask, write: Reschedule, now: int | None) -> Outcome:
+    return await scheduling.reschedule(ask, write, now, write_alone)
+
+
 _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]]] = {
     Import: _import,
     Move: _move,
@@ -267,4 +273,5 @@ _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]
     Prune: _prune,
     Define: _define,
     SetQueue: limits.set_queue,
+    Reschedule: _reschedule,
 }

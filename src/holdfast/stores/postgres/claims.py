@@ -38,6 +38,7 @@ def looking(claim: Claim, now: int | None) -> dict[str, Any]:
         "ns": claim.ns, "worker": claim.worker, "workflows": list(claim.workflows),
         "suspects": claim.suspects, "now": now, "neglected": NEGLECTED,
         "queues": None if claim.queues is None else list(claim.queues), "priorities": PRIORITIES,
+        "schedules": claim.schedules,
     }  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
 
 def seen(row: Row, taken: Claimed) -> Claimed:
     """Add what a look saw, before or after it, to what was taken."""
-    _, _, next_wake_at, held, mail, expired, unregistered, living, unserved, _ = row
+    _, _, next_wake_at, held, mail, expired, unregistered, living, unserved, _, schedule_at = row
     return taken._replace(
         mail=tuple(sorted({*(mail or ()), *(run.id for run in taken.runs if run.has_mail)})),
         held=frozenset(held or ()).union(run.id for run in taken.runs),
@@ -64,6 +65,7 @@ def seen(row: Row, taken: Claimed) -> Claimed:
         unregistered=tuple(sorted(unregistered or ())),
         unserved=tuple(sorted(unserved or ())),
         next_wake_at=next_wake_at,
+        schedule_at=schedule_at,
     )
 
 

@@ -12,10 +12,11 @@ from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
-from holdfast.stores.postgres import doctor, limits, reader
+from holdfast.stores.postgres import doctor, limits, reader, scheduling
 from holdfast.stores.postgres.bells import LISTENER
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
@@ -55,6 +56,11 @@ class Inspection(ABC):
         with reading():
             rows = await self._searches.fetch(SQL.buckets, now=self.test_time(), closed=CLOSED_LIST)
         return {(ns, run): tuple(names.split()) for ns, run, names in rows}
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Return schedules, in their order, or the next to be looked at."""
+        with reading():
+            return await scheduling.read(self._reads, wanted)
 
     async def waits(self, wanted: WaitFilter) -> list[Wait]:
         """Return what runs wait for from outside, the oldest first."""

@@ -115,6 +115,9 @@ async def depart(
             write = treated(child, by_parent[child.link.parent])
             if write is not None:
                 heard += notices_of([write], await apply(ask, [write], now))
+    for schedule in sorted({each.schedule for each in departs if each.schedule}):
+        rows = await ask(SQL.rouse_schedule, ns=ns, id=schedule, now=now)
+        heard += [Notice(ns, "", "schedule") for (is_due,) in rows if is_due]
     return heard
 
 

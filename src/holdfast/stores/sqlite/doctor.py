@@ -16,6 +16,7 @@ from holdfast.model.jobs import Job
 from holdfast.model.labels import labels_of
 from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import scheduled_of
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import wait_of
 from holdfast.stores.sqlite import forks
@@ -53,6 +54,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         queues = tuple(map(queue_of, connection.execute(SQL.dump_queues)))
         tickets = tuple(map(Ticket._make, connection.execute(SQL.dump_tickets)))
         jobs = tuple(map(Job._make, connection.execute(SQL.dump_jobs)))
+        schedules = tuple(map(scheduled_of, connection.execute(SQL.dump_schedules)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -60,8 +62,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         now, runs, _frozen(events), _frozen(inbox), workers,
         labels={key: labels_of(rows) for key, rows in tags.items()},
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
-        queues=queues, tickets=tickets,
-        jobs=jobs,
+        queues=queues, tickets=tickets, jobs=jobs, schedules=schedules,
         children={(ns, run): Link(*link) for ns, run, *link in links},
     )  # fmt: skip
 

@@ -17,9 +17,10 @@ from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
+from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
-from holdfast.stores.sqlite import doctor, limits
+from holdfast.stores.sqlite import doctor, limits, scheduling
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.readonly import Readonly, only_read
@@ -48,6 +49,10 @@ class Inspection(ABC):
     @abstractmethod
     async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read what may take a while."""
+
+    async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
+        """Return schedules, in their order, or the next to be looked at."""
+        return await self._look(lambda reads: scheduling.read(reads, wanted))
 
     async def dump(self) -> Dump:
         """Return everything the file holds, superseded events too, as of one moment."""

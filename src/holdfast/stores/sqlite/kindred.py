@@ -52,6 +52,12 @@ class Kindred:
         """Return the event that closed a run."""
         return Event._make(self._connection.execute(SQL.last_living_event, (ns, run)).fetchone())
 
+    def rouse(self, ns: str, schedule: str) -> bool:
+        """Have a schedule looked at if slots of it wait."""
+        values = {"ns": ns, "id": schedule, "now": self._now}
+        row = self._connection.execute(SQL.rouse_schedule, values).fetchone()
+        return row is not None and bool(row[0])
+
     def apply(self, write: Write) -> Outcome:
         """Carry out one write."""
         return self._apply(self._connection, write, self._now)

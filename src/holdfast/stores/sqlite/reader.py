@@ -17,7 +17,7 @@ from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores import collecting
-from holdfast.stores.sqlite import forks, said
+from holdfast.stores.sqlite import forks, said, scheduling
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
@@ -37,6 +37,7 @@ class Peek(NamedTuple):
     others: tuple[tuple[str, int], ...]
     unregistered: tuple[str, ...]
     unserved: tuple[str, ...]
+    schedule_at: int | None = None
     overdue: tuple[Ticket, ...] = ()
 
 
@@ -53,6 +54,7 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
         unregistered=lanes.unregistered(),
         unserved=lanes.unserved(),
         overdue=() if lanes.lines is None else lanes.lines.overdue(),
+        schedule_at=scheduling.next_at(connection, claim) if claim.schedules else None,
     )
 
 

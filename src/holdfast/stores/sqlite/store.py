@@ -273,6 +273,7 @@ class SqliteStore(Inspection):
             unserved=seen.unserved,
             next_wake_at=seen.next_wake_at,
             overdue=seen.overdue,
+            schedule_at=seen.schedule_at,
         )
 
     def _hang(self, hear: Hear, worker: str) -> Doorbell:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Message, Run
+from holdfast.model.schedules import scheduled_by
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
@@ -26,13 +27,14 @@ from holdfast.model.writes import (
     Reap,
     Renew,
     Report,
+    Reschedule,
     Retire,
     Rewind,
     SetQueue,
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import forks, jobs, limits, said, waiting
+from holdfast.stores.sqlite import forks, jobs, limits, said, scheduling, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.rows import add_bases, event_row, whole_row
@@ -295,7 +297,8 @@ def _move(connection: Connection, write: Move, now: int) -> Outcome:
     if write.ends_waits:
         waiting.end_all(connection, ns, run, write.ends_waits, event.at)
     if write.status in CLOSED:
-        heard += kinship.depart(family, Depart(ns, run, changed.generation, numbered))
+        departs = Depart(ns, run, changed.generation, numbered, schedule=scheduled_by(run))
+        heard += kinship.depart(family, departs)
         heard += limits.free(connection, Free(ns, run))
     return Outcome(True, changed, heard=tuple(heard))
 
@@ -369,6 +372,10 @@ def _define(connection: Connection, write: Define, now: int) -> Outcome:
     return Outcome(True)
 
 
+def _reschedule(connection: Connection, write: Reschedule, now: int) -> Outcome:
+    return scheduling.reschedule(connection, write, now, apply)
+
+
 _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Create: _create,
     Import: _import,
@@ -383,6 +390,7 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Prune: _prune,
     Define: _define,
     SetQueue: limits.set_queue,
+    Reschedule: _reschedule,
 }
 
 

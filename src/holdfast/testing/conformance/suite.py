@@ -14,7 +14,7 @@ TOPICS = (
     "limits", "lines",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
-    "transactions", "jobs",
+    "transactions", "jobs", "schedules",
     "isolation",
     "notices", "durability", "sharing",
 )  # fmt: skip

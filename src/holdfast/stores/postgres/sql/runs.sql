@@ -298,7 +298,14 @@ SELECT
     (
         SELECT array_agg(name ORDER BY name) FROM holdfast.queues
         WHERE ns = :ns AND (:queues::text[] IS NULL OR name = ANY (:queues::text[]))
-    ) AS managed
+    ) AS managed,
+    CASE WHEN :schedules::bool THEN (
+        SELECT next_at FROM holdfast.schedules
+        WHERE ns = :ns AND next_at IS NOT NULL
+            AND (workflow = ANY (:workflows::text[]) OR workflow || '/' = ANY (:workflows::text[]))
+        ORDER BY next_at
+        LIMIT 1
+    ) END AS schedule_at
 
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner = :worker)
