@@ -8,6 +8,7 @@ import holdfast as hf
 from holdfast.compose import open_client
 from holdfast.errors import RunCompensationFailed, RunFailed
 from holdfast.model.annotations import LogFilter
+from holdfast.model.jobs import JobClaim
 from holdfast.model.writes import Claim
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
@@ -74,6 +75,16 @@ async def total(until: int, so_far: str = "") -> str:
     return so_far
 
 
+@app.step(queue="gpu")
+async def render(film: str) -> str:
+    return film.upper()
+
+
+@app.workflow
+async def produce(film: str) -> str:
+    return await render(film)
+
+
 @app.workflow
 async def elsewhere(run: str) -> int:
     return await ask_elsewhere(run)
@@ -91,8 +102,8 @@ class Counter:
         return self.count
 
 
-def opened(url: str, *, worker: bool = True) -> Any:
-    settings: dict[str, Any] = {**FAST, "keep": 0.1}
+def opened(url: str, *, worker: bool = True, queues: Any = None) -> Any:
+    settings: dict[str, Any] = {**FAST, "keep": 0.1, "queues": queues}
     return open_client(app, url, worker=worker, settings=hf.Settings(**settings))
 
 
@@ -104,7 +115,7 @@ def store_at(url: str) -> SqliteStore | PostgresStore:
 
 async def fill(url: str) -> None:
     """Leave runs that wait for something of every kind, unread messages, a run in dead hands."""
-    async with opened(url) as client:
+    async with opened(url, queues=["default", "narrow"]) as client:
         await _begin(client)
     async with opened(url, worker=False) as client:
         # Nobody reads these before the move.
@@ -115,6 +126,8 @@ async def fill(url: str) -> None:
     await store.open()
     claim = Claim("default", "a-dead-worker", ("listen", "nap"), 10, 1)
     assert "abandoned" in [run.id for run in (await store.claim(claim)).runs]
+    jobs = await store.jobs.claim(JobClaim("default", "a-dead-worker", ("render",), 10, 1))
+    assert [job.run for job in jobs.jobs] == ["producing"]
     await store.close()
 
 
@@ -128,11 +141,14 @@ async def _begin(client: hf.Client) -> None:
         await start(parent.bind("p"), id="parent"),
         await start(trip.bind("rome"), id="trip"),
         await start(total.bind(3), id="total"),
+        await start(produce.bind("up"), id="producing"),
         await start(elsewhere.bind("elsewhere"), id="elsewhere"),
     ]
     slow: dict[str, Any] = {"queue": "narrow"}
     await status_of(await start(listen.bind(1), id="first", **slow), "waiting")
     await start(listen.bind(1), id="next", **slow)  # stands in line until the first has ended
+    await client.schedules.create("weekly", nap.bind(0.0), hf.Schedule(cron="0 7 * * MON"))
+    await client.schedules.pause("weekly", note="holidays")
     done = await start(nap.bind(0.0), id="done")
     assert await within(done.result()) == "AWAKE"
     await client.get("listening").signal(word, "a", id="first")
@@ -162,11 +178,17 @@ async def finish(url: str) -> dict[str, Any]:
             await client.get("total").signal(word, text)
         await client.complete(token, 7)
         again = await client.get("listening").signal(word, "b", id="second")
+        assert (await client.schedules.get("weekly")).note == "holidays"
+        weekly = await client.schedules.trigger("weekly", key="now")
         for id in ("first", "next"):
             await client.get(id).signal(word, id)
-        ends = {id: await _end(client, id) for id in EXPECTED if id not in ("counter", "again")}
+        ends = {
+            id: await _end(client, id)
+            for id in EXPECTED
+            if id not in ("counter", "again", "weekly")
+        }
         ends["counter"] = await within(client.entity(Counter, "e").update(Counter.add, 3))
-        ends["again"] = again
+        ends["again"], ends["weekly"] = again, await _end(client, weekly)
         return ends
 
 
@@ -191,6 +213,8 @@ EXPECTED: dict[str, Any] = {
     "abandoned": ["D"],
     "counter": 5,
     "again": False,
+    "producing": "UP",
+    "weekly": "AWAKE",
     "first": ["FIRST"],
     "next": ["NEXT"],
 }

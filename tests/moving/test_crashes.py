@@ -77,8 +77,9 @@ async def rows_of_reaped(url: str) -> dict[str, list[Any]]:
 
 
 def ids(rows: dict[str, list[Row]]) -> dict[str, list[Any]]:
-    """Return what no reaping changes: all of it, and of the runs their names and lengths."""
-    return {**rows, "runs": [(row[:2], row[8], row[11], row[12]) for row in rows["runs"]]}
+    """Return what no reaping changes: all of it, and of runs and jobs their names and lengths."""
+    runs = [(row[:2], row[8], row[11], row[12]) for row in rows["runs"]]
+    return {**rows, "runs": runs, "jobs": [row[:6] for row in rows["jobs"]]}
 
 
 async def _must_be_over(urls: Urls) -> None:

@@ -6,16 +6,20 @@ ORDER BY closed DESC, at DESC LIMIT 1
 SELECT role || ' ' || place FROM holdfast.moves WHERE closed
 
 -- name: holders
--- Who may hold something: workers, and owners of runs that have no row.
+-- Who may hold something: workers, and owners of runs and jobs that have no row.
 SELECT id, lease_until, address FROM holdfast.workers
 UNION ALL
-SELECT DISTINCT r.owner, 0, '' FROM holdfast.runs r
-WHERE r.owner IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM holdfast.workers w WHERE w.id = r.owner)
+SELECT h.owner, 0, '' FROM (
+    SELECT owner FROM holdfast.runs WHERE owner IS NOT NULL
+    UNION
+    SELECT owner FROM holdfast.jobs WHERE owner IS NOT NULL
+) h
+WHERE NOT EXISTS (SELECT 1 FROM holdfast.workers w WHERE w.id = h.owner)
 ORDER BY 1
 
 -- name: anything_held
 SELECT EXISTS (SELECT 1 FROM holdfast.runs WHERE owner IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM holdfast.jobs WHERE owner IS NOT NULL)
 
 -- name: is_closed
 SELECT EXISTS (SELECT 1 FROM holdfast.moves WHERE closed OR state = 'moved')

@@ -5,15 +5,20 @@ SELECT id, role, place, state, at, step, progress FROM moves ORDER BY closed DES
 SELECT role || ' ' || place FROM moves WHERE closed
 
 -- name: holders
--- Who may hold something: workers, and owners of runs that have no row.
+-- Who may hold something: workers, and owners of runs and jobs that have no row.
 SELECT id, lease_until, '' FROM workers
 UNION ALL
-SELECT DISTINCT owner, 0, '' FROM runs
-WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
+SELECT owner, 0, '' FROM (
+    SELECT owner FROM runs WHERE owner IS NOT NULL
+    UNION
+    SELECT owner FROM jobs WHERE owner IS NOT NULL
+)
+WHERE owner NOT IN (SELECT id FROM workers)
 ORDER BY 1
 
 -- name: anything_held
 SELECT EXISTS (SELECT 1 FROM runs WHERE owner IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM jobs WHERE owner IS NOT NULL)
 
 -- name: is_closed
 SELECT EXISTS (SELECT 1 FROM moves WHERE closed OR state = 'moved')
