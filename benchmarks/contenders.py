@@ -50,14 +50,20 @@ CONTENDERS = (
     Contender("raw", "sqlite", "raw limit", ("w1",)),
     Contender("holdfast", "memory", "Holdfast, memory", ("w1", "w2", "w5")),
     Contender(
-        "holdfast", "sqlite", "Holdfast, SQLite", ("w1", "w2", "w3", "w4", "w5", "w9", "w10", "w11")
+        "holdfast",
+        "sqlite",
+        "Holdfast, SQLite",
+        ("w1", "w2", "w3", "w4", "w5", "w9", "w10", "w11", "w12"),
     ),
     Contender("langgraph", "sqlite", "LangGraph", ("w1", "w2", "w4", "w5")),
     Contender("dbos", "sqlite-wal", "DBOS, WAL on", ("w1", "w2", "w3", "w4", "w5", "w11")),
     Contender("dbos", "sqlite", "DBOS, as shipped", ("w1", "w2", "w3", "w4")),
     Contender("raw", POSTGRES, "raw limit", ("w1",)),
     Contender(
-        "holdfast", POSTGRES, "Holdfast", ("w1", "w2", "w3", "w4", "w5", "w8", "w9", "w10", "w11")
+        "holdfast",
+        POSTGRES,
+        "Holdfast",
+        ("w1", "w2", "w3", "w4", "w5", "w8", "w9", "w10", "w11", "w12"),
     ),
     Contender("langgraph", POSTGRES, "LangGraph", ("w1", "w2", "w4", "w5")),
     Contender("dbos", POSTGRES, "DBOS", ("w1", "w2", "w3", "w4", "w5", "w11")),

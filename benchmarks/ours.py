@@ -18,7 +18,7 @@ from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
-from benchmarks import exact, family, many, postgres
+from benchmarks import exact, family, many, postgres, timers
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -345,6 +345,12 @@ async def w11(task: Task) -> None:
     emit(Row("holdfast", task.store, "w11", "", figures, {}, speed()))
 
 
+async def w12(task: Task) -> None:
+    async with opened(task.store) as client:
+        figures = await timers.lateness_figures(client, task.size.asleep, task.size.timers)
+    emit(Row("holdfast", task.store, "w12", "", figures, {}, speed()))
+
+
 def in_loop(piece: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
     return lambda *given: asyncio.run(piece(*given))
 
@@ -359,6 +365,7 @@ PIECES: Mapping[str, Callable[[Task], Coroutine[object, object, None]]] = {
     "w9": w9,
     "w10": w10,
     "w11": w11,
+    "w12": w12,
     "chain": partial(counted_chains, lanes=1),
     "crowd": partial(counted_chains, lanes=AT_ONCE),
 }

@@ -38,6 +38,8 @@ class Size:
     spread: int  # W9 steps of one map
     parts: int  # W10 children that start children
     each: int  # W10 children of each
+    asleep: int  # W12 runs whose timers are far away
+    timers: int  # W12 runs whose timers come due
 
 
 FULL = Size(
@@ -55,6 +57,8 @@ FULL = Size(
     spread=10_000,
     parts=100,
     each=1_000,
+    asleep=10_000,
+    timers=500,
 )
 QUICK = Size(
     chain_seconds=0.3,
@@ -71,6 +75,8 @@ QUICK = Size(
     spread=1_000,
     parts=4,
     each=100,
+    asleep=500,
+    timers=50,
 )
 
 
@@ -118,6 +124,13 @@ WORKS: Mapping[str, Work] = {
             "exactly once",
             "10 transactional steps in sequence, each adds a row; as the chain",
             each_round=False,
+        ),
+        Work(
+            "w12",
+            "timers",
+            "{0.timers:,} timers of parked runs come due, while {0.asleep:,} others sleep",
+            each_round=False,
+            judged_small=False,
         ),
     )
 }
@@ -168,6 +181,8 @@ FIGURES: Mapping[str, Figure] = {
         Figure("exact_ms", "w11", "one after another, a step, p50", "ms"),
         Figure("exact_s", "w11", "50 at a time", "steps/s", better="higher"),
         Figure("family_mib", "w10", "worker memory, when all are done", "MiB"),
+        Figure("late_ms", "w12", "a timer's lateness, {0.asleep:,} others asleep, p50", "ms"),
+        Figure("late_p99_ms", "w12", "the same, p99", "ms", follows="late_ms"),
         Figure("claim_ratio", "w8", "of the claim with an empty queue", TIMES),
     )
 }

@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from holdfast.queues import Queues
     from holdfast.schedules import Schedules, ScheduleState, SlotState
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
+    from holdfast.sinks.opentelemetry import OpenTelemetryObserver
     from holdfast.sinks.prometheus import PrometheusObserver
     from holdfast.sync import (
         SyncClient,
@@ -186,6 +187,7 @@ __all__ = [
     "ObservedEvent",
     "Observer",
     "OpenQuestion",
+    "OpenTelemetryObserver",
     "OutcomeUnknown",
     "Overlap",
     "PayloadTooLarge",
@@ -338,6 +340,7 @@ _MODULES = {
     "holdfast.ports.transaction": "Transaction",
     "holdfast.schedules": "ScheduleState Schedules SlotState",
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
+    "holdfast.sinks.opentelemetry": "OpenTelemetryObserver",
     "holdfast.sinks.prometheus": "PrometheusObserver",
     "holdfast.ports.witness": "Witness",
     "holdfast.queues": "Queues",

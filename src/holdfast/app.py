@@ -31,6 +31,7 @@ from holdfast.fronts.function.transaction import (
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
+from holdfast.model.labels import MOST, Value
 from holdfast.model.limits import Limits, Rate, checked_limits, checked_managed
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.entity import Entity, EntityDecorator
     from holdfast.fronts.function.scheduling import Work
     from holdfast.fronts.function.workflow import Bound
-    from holdfast.model.labels import Value
     from holdfast.model.schedules import Schedule
     from holdfast.model.settings import Settings
     from holdfast.ports.observer import Observer
@@ -422,6 +422,14 @@ class App:
     def schedules(self) -> Mapping[str, Work]:
         """The declared schedules by id."""
         return MappingProxyType(self._schedules)
+
+    def labelled(self, attributes: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return the attributes of a run that is started here, with what observers send along."""
+        if not self.observers or len(attributes) >= MOST:
+            return attributes
+        from holdfast.sinks.observers import carried
+
+        return {**carried(self.observers), **attributes}
 
     def open(
         self, url: str, *, worker: bool = True, settings: Settings | None = None

@@ -219,6 +219,7 @@ class Client(Settling):
         if not isinstance(bound, Bound):
             raise not_bound(bound, "client.start")
         workflow = bound.workflow
+        attributes = self.app.labelled(attributes)
         shape = workflow.shape  # before the clock is read: the first time takes a while
         where = workflow.queue if queue is None else checked_queue(queue)
         now = self.engine.store.now()

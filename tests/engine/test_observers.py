@@ -364,6 +364,31 @@ def test_an_observer_that_sleeps_delays_no_run(app: hf.App, shop: Shop) -> None:
     assert len(sleeps.events) == 4 * 10
 
 
+async def test_an_observer_that_fails_beside_its_events_fails_nothing(
+    place: Place, app: hf.App, shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Fails(Seen):
+        def enter_step(self, *of: object) -> None:
+            raise KeyError(of)
+
+        def carry(self) -> dict[str, str]:
+            raise KeyError
+
+    fails = Fails()
+    app.observe(hf.MultiObserver(fails), Fails())
+    async with place.open(app) as client:
+        run = await client.start(shop.chain.bind(1))
+        assert await within(run.result()) == 100
+        await told_all(fails, run)
+    told = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert told == [
+        "observer Fails sent nothing along",
+        "observer Fails sent nothing along",
+        "observer MultiObserver failed to enter a step; it is not asked again",
+        "observer Fails failed to enter a step; it is not asked again",
+    ]
+
+
 # --- streams
 
 
@@ -403,6 +428,23 @@ async def test_a_stream_of_a_run_goes_on_after_the_last_seq_and_ends_with_the_ru
     kinds = [each.kind for each in (first, second, *last)]
     assert kinds == ["run.started", "step.completed", "signal.received", "run.completed"]
     assert [each.seq for each in (first, second, *last)] == [1, 2, 3, 4]
+
+
+async def test_a_stream_knows_which_attempt_has_completed(
+    place: Place, app: hf.App, shop: Shop
+) -> None:
+    streaming = hf.StreamingObserver()
+    seen = Seen()
+    app.observe(streaming, seen)
+    async with place.open(app) as client:
+        run = await client.start(shop.chain.bind(13))
+        await within(run.result())
+        await told_all(seen, run)
+        whole = [each.attempt async for each in streaming.events(run.id)]
+        rest = [each.attempt async for each in streaming.events(run.id, after=2)]
+    assert whole == [0, 1, 2, 1, 0]
+    assert rest == whole[2:]
+    assert [each.attempt for each in seen.events] == whole
 
 
 async def test_a_stream_that_is_left_holds_up_nobody(place: Place, app: hf.App, shop: Shop) -> None:

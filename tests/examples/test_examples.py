@@ -30,6 +30,9 @@ SAYS = {
     "ledger": r"\{'ada': 7500, 'bob': 500, 'eve': 22000\}\n",
     "saga_payment": r"lamp is on its way\n"
     r"piano: failed: \['released shelf 5', 'refunded payment default/piano/1/charge#1'\]\n",
+    "watch": r"1 run.started\n2 timer.fired timer#1\n"
+    r"3 step.retrying charge#1 attempt 1, ConnectionError\n4 step.completed charge#1 attempt 2\n"
+    r"5 run.completed\npaid 4200\nattempts: 1 tried again, 1 completed\n",
     "subscription": r"14 Feb: ada paid 19.00\n16 Mar: ada paid 19.00\n31 Mar: ada has free now\n"
     r"15 Apr: ada paid 0.00\n30 Apr: ada left\n",
 }

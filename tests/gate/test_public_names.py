@@ -19,20 +19,20 @@ EntityHandle EnvSecrets Event FileSecrets HistoryTooLong HoldfastError IllegalMo
 InvalidArguments InvalidCursor InvalidDuration InvalidExport InvalidFilter InvalidName
 InvalidSchedule InvalidTag InvalidToken InvalidValue Item KeyRing Labels Listing LogLine
 LoggingObserver MapFailed MessageConflict MissingExtra MoveRefused MultiObserver NonRetryable
-NotInBody NotInStep ObservedEvent Observer OpenQuestion OutcomeUnknown Overlap PayloadTooLarge
-Progress PrometheusObserver PsycopgWitness Query QueryFailed QuestionList QueueState Queues Rate
-ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed RunCompensationFailed RunConflict
-RunFailed RunHandle RunNotFound RunTerminated RunTimedOut Saga Schedule ScheduleConflict
-ScheduleNotFound ScheduleState Schedules Secret SecretProvider SecretSerialisationError Settings
-Signal SlotState SqlAlchemyWitness SqliteWitness Step StepFailed StepOutcomeUnknown StepTimedOut
-StoreError StoreFull StoreMoved StoreUnavailable StreamingObserver SyncClient SyncEntityHandle
-SyncInLoop SyncQueues SyncRunHandle SyncSchedules SyncUpdateHandle TooDeep TooManyAsks Transaction
-UnknownKey UnknownQuery UnknownQueue UnknownWorkflow Unserialisable UnserialisableResult
-UnsupportedVersion Update UpdateFailed UpdateHandle UpdateRejected UpdateUnfinished Witness
-Workflow as_completed ask attempt callback_url cancelled complete_later completion_token
-continue_as_new deprecate_patch end_entity get_version handle handlers_finished heartbeat
-history_length idempotency_key last_heartbeat log map now patched query random saga scheduled_at
-secret should_continue sleep start_child update uuid wait wait_for
+NotInBody NotInStep ObservedEvent Observer OpenQuestion OpenTelemetryObserver OutcomeUnknown
+Overlap PayloadTooLarge Progress PrometheusObserver PsycopgWitness Query QueryFailed QuestionList
+QueueState Queues Rate ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed
+RunCompensationFailed RunConflict RunFailed RunHandle RunNotFound RunTerminated RunTimedOut Saga
+Schedule ScheduleConflict ScheduleNotFound ScheduleState Schedules Secret SecretProvider
+SecretSerialisationError Settings Signal SlotState SqlAlchemyWitness SqliteWitness Step StepFailed
+StepOutcomeUnknown StepTimedOut StoreError StoreFull StoreMoved StoreUnavailable StreamingObserver
+SyncClient SyncEntityHandle SyncInLoop SyncQueues SyncRunHandle SyncSchedules SyncUpdateHandle
+TooDeep TooManyAsks Transaction UnknownKey UnknownQuery UnknownQueue UnknownWorkflow
+Unserialisable UnserialisableResult UnsupportedVersion Update UpdateFailed UpdateHandle
+UpdateRejected UpdateUnfinished Witness Workflow as_completed ask attempt callback_url cancelled
+complete_later completion_token continue_as_new deprecate_patch end_entity get_version handle
+handlers_finished heartbeat history_length idempotency_key last_heartbeat log map now patched
+query random saga scheduled_at secret should_continue sleep start_child update uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from holdfast.model.events import CLASS_OF, Event, EventKind, Failure
@@ -31,6 +32,8 @@ class ObservedEvent(NamedTuple):
     started_at: int
     event: Event
     latency: int | None = None
+    number: int = 1
+    """Which attempt of a step has completed, for `step.completed`."""
 
     @property
     def kind(self) -> EventKind:
@@ -66,7 +69,9 @@ class ObservedEvent(NamedTuple):
 
     @property
     def attempt(self) -> int:
-        """Which attempt of a step it tells of, if it says so; else 0."""
+        """Which attempt of a step it tells of; 0 if it tells of none."""
+        if self.event.kind == "step.completed":
+            return self.number
         if self.event.kind == "step.failed":
             return self.failure.attempts
         if self.event.kind in ("step.started", "step.retrying"):
@@ -91,16 +96,38 @@ class ObservedEvent(NamedTuple):
         if self.event.kind != "step.retrying":
             return EMPTY
         told = self._said()
-        return EMPTY._replace(
-            type=told.get("type", ""), message=told.get("message", ""), attempts=told["attempt"]
-        )
+        said = {name: told.get(name, "") for name in ("type", "message", "traceback")}
+        return EMPTY._replace(**said, attempts=told["attempt"])
 
     def _said(self) -> dict[str, Any]:
         return cast("dict[str, Any]", json.loads(self.event.payload or b"{}"))
 
 
-def observed(run: Run, event: Event, latency: int | None = None) -> ObservedEvent:
+def observed(run: Run, event: Event) -> ObservedEvent:
     """Return an event of this run as observers are told of it."""
     return ObservedEvent(
-        run.ns, run.id, run.workflow, run.version, run.queue, run.created_at, event, latency
+        run.ns, run.id, run.workflow, run.version, run.queue, run.created_at, event
     )
+
+
+Retried = dict[tuple[int, str], int]
+"""Attempts of steps so far, by generation and key, of those that were tried again."""
+
+
+def observed_all(
+    run: Run, events: Iterable[Event], retried: Retried | None = None
+) -> list[ObservedEvent]:
+    """Return events of this run, in their order, as observers are told of them.
+
+    They are all there are, or follow those with which `retried` was given before.
+    """
+    retried = {} if retried is None else retried
+    told: list[ObservedEvent] = []
+    for event in events:
+        each, key = observed(run, event), (event.generation, event.key)
+        if event.kind == "step.retrying":
+            retried[key] = each.attempt
+        elif event.kind == "step.completed" and key in retried:
+            each = each._replace(number=retried[key] + 1)
+        told.append(each)
+    return told

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from holdfast.model.backlog import Backlog
 from holdfast.model.labels import Labels
-from holdfast.model.observed import ObservedEvent
+from holdfast.model.observed import ObservedEvent, Retried
 
 
 class Observer(Protocol):
@@ -26,8 +26,14 @@ class Observer(Protocol):
 class Source(Protocol):
     """What an observer may ask the worker that tells it. Every method may raise `StoreError`."""
 
-    async def history(self, run: str, after: int) -> Sequence[ObservedEvent] | None:
-        """Return the run's living events with a seq above `after`; None if there is no run."""
+    async def history(
+        self, run: str, after: int, retried: Retried
+    ) -> Sequence[ObservedEvent] | None:
+        """Return the run's living events with a seq above `after`; None if there is no run.
+
+        Begin with 0 and an empty `retried`, and give it again with the next: so it is known which
+        attempt of a step has completed.
+        """
         ...
 
     async def labels(self, run: str) -> Labels:
@@ -52,4 +58,26 @@ class Follower(Observer, Protocol):
 
     def follow(self, source: Source) -> Callable[[], None]:
         """Know whom to ask; return the way to forget it, called when the worker stops."""
+        ...
+
+
+class Entering(Observer, Protocol):
+    """An observer that also prepares the context in which attempts run."""
+
+    def enter_step(self, ns: str, run: str, generation: int, key: str, number: int) -> None:
+        """Change the current context, which is the attempt's own. Must not fail."""
+        ...
+
+
+def is_entering(observer: Observer) -> bool:
+    """Tell whether an observer, or one of those it stands for, prepares the context of attempts."""
+    inner: Sequence[Observer] = getattr(observer, "observers", ())
+    return any(map(is_entering, inner)) if inner else hasattr(observer, "enter_step")
+
+
+class Carrying(Observer, Protocol):
+    """An observer that also sends something along with each start."""
+
+    def carry(self) -> Mapping[str, str]:
+        """Return attributes for a run that is about to be started here."""
         ...

@@ -6,12 +6,21 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import cast
 
 from holdfast.errors import BadDefinition, RunNotFound, StoreError
-from holdfast.model.observed import ObservedEvent
-from holdfast.ports.observer import Follower, Observer, Source
+from holdfast.model.observed import ObservedEvent, Retried
+from holdfast.ports.observer import (
+    Carrying,
+    Entering,
+    Follower,
+    Observer,
+    Source,
+    is_entering,
+)
+
+log = logging.getLogger("holdfast.observers")
 
 POLL = 1.0
 """Seconds between two looks at a run that is followed, if nothing was heard of it."""
@@ -88,6 +97,16 @@ class MultiObserver:
 
         return unfollow
 
+    def enter_step(self, ns: str, run: str, generation: int, key: str, number: int) -> None:
+        """Let those prepare the context of an attempt that do."""
+        for each in self.observers:
+            if is_entering(each):
+                cast("Entering", each).enter_step(ns, run, generation, key, number)
+
+    def carry(self) -> Mapping[str, str]:
+        """Send along what they send along."""
+        return carried(self.observers)
+
 
 class StreamingObserver:
     """Gives events to whoever iterates over `events()`.
@@ -151,14 +170,16 @@ class StreamingObserver:
             stream.end()
 
     async def _events_of(self, run: str, after: int) -> AsyncIterator[ObservedEvent]:
-        change = asyncio.Event()
+        change, retried = asyncio.Event(), Retried()
         self._changes.setdefault(run, []).append(change)
+        seen = 0
         try:
             while True:
                 change.clear()
-                for event in await self._history(run, after):
-                    after = event.seq
-                    yield event
+                for event in await self._history(run, seen, retried):
+                    seen = event.seq
+                    if seen > after:
+                        yield event
                     if event.closes:
                         return
                 try:
@@ -171,10 +192,10 @@ class StreamingObserver:
             if not self._changes[run]:
                 del self._changes[run]
 
-    async def _history(self, run: str, after: int) -> Sequence[ObservedEvent]:
+    async def _history(self, run: str, after: int, retried: Retried) -> Sequence[ObservedEvent]:
         await self._followed.wait()
         try:
-            found = await self._sources[0].history(run, after)
+            found = await self._sources[0].history(run, after, retried)
         except StoreError:
             return ()  # the next look is a second away
         if found is None:
@@ -214,6 +235,17 @@ class _Stream:
         """Take no more."""
         self._is_over = True
         self._changed.set()
+
+
+def carried(observers: Sequence[Observer]) -> dict[str, str]:
+    """Return the attributes that observers send along with a start."""
+    sent: dict[str, str] = {}
+    for each in observers:
+        try:
+            sent |= cast("Carrying", each).carry() if hasattr(each, "carry") else {}
+        except Exception:  # whoever starts a run has no part in it
+            log.warning("observer %s sent nothing along", type(each).__name__, exc_info=True)
+    return sent
 
 
 def checked(observer: Observer) -> Observer:

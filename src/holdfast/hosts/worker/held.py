@@ -163,7 +163,9 @@ class Held:
         if self.needs is not None:
             self.needs.forget(key)
         if self._retries:
-            self._retries.pop(key, None)
+            gone, observing = self._retries.pop(key, None), self._worker.observing
+            if gone is not None and observing is not None:
+                observing.retried(self.run, key, gone.attempts + 1)
 
     def _recovered(self) -> None:
         """Note that the store takes writes again."""

@@ -22,14 +22,15 @@ from holdfast.errors import StoreError
 from holdfast.model.backlog import Backlog
 from holdfast.model.events import Event, EventKind
 from holdfast.model.labels import NO_LABELS, Labels
-from holdfast.model.observed import ObservedEvent, observed
+from holdfast.model.observed import ObservedEvent, Retried, observed, observed_all
 from holdfast.model.run import Run
 from holdfast.model.writes import Notice
 from holdfast.ports.inspection import InspectedStore
-from holdfast.ports.observer import Follower, Observer
+from holdfast.ports.observer import Entering, Follower, Observer, is_entering
 from holdfast.ports.store import Store
 
 if TYPE_CHECKING:
+    from holdfast.hosts.worker.steps import StepRun
     from holdfast.hosts.worker.worker import Worker
 
 log = logging.getLogger("holdfast.observers")
@@ -62,12 +63,31 @@ class Observing:
     """The observers of one worker."""
 
     def __init__(self, worker: Worker, observers: Sequence[Observer]) -> None:
-        self._store = worker.store
+        self._store, self._observers = worker.store, observers
         self._feeds = [Feed(observer, worker.store) for observer in observers]
         self._source = _Source(worker)
         self._told: dict[tuple[str, str], _Cursor] = {}
+        self._retried: dict[tuple[str, str], dict[str, int]] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._unfollow: list[Callable[[], None]] = []
+
+    @property
+    def entered(self) -> Callable[[StepRun], None] | None:
+        """What to call in the context of an attempt before it begins, if anything."""
+        entering = [cast("Entering", each) for each in self._observers if is_entering(each)]
+        if not entering:
+            return None
+
+        def enter(run: StepRun) -> None:
+            for each in tuple(entering):
+                try:
+                    each.enter_step(run.ns, run.run, run.generation, run.key, run.number)
+                except Exception:
+                    entering.remove(each)  # the step runs all the same
+                    told = "observer %s failed to enter a step; it is not asked again"
+                    log.warning(told, type(each).__name__, exc_info=True)
+
+        return enter
 
     def start(self) -> None:
         """Be ready to tell; observers that ask may do so from now on."""
@@ -99,9 +119,11 @@ class Observing:
         if cursor.seq + 1 < first:
             # A commit that was in doubt has happened, and nobody has read it yet.
             for feed in self._feeds:
-                feed.lag(run, cursor.seq + 1, last)
+                feed.lag((run.ns, run.id), cursor.seq + 1, last)
         else:
             told = [observed(run, event) for event in events]
+            if (numbers := self._retried.pop((run.ns, run.id), None)) is not None:
+                told = [each._replace(number=numbers.get(each.key, 1)) for each in told]
             told[0] = told[0]._replace(latency=max(self._store.now() - at, 0))
             self._tell(told)
         cursor.seq = last
@@ -112,12 +134,17 @@ class Observing:
             return
         known = self._told.get((run.ns, run.id))
         since = _untold(run, events) if known is None else known.seq
-        self._tell([observed(run, event) for event in events if event.seq > since])
+        self._tell([each for each in observed_all(run, events) if each.seq > since])
         cursor = self._cursor(run, since)
         cursor.seq, cursor.is_held, cursor.epoch = events[-1].seq, True, run.epoch
 
+    def retried(self, run: Run, key: str, number: int) -> None:
+        """Know which attempt of a step has ended, until the commit that holds its end."""
+        self._retried.setdefault((run.ns, run.id), {})[key] = number
+
     def let_go(self, run: Run, *, is_lost: bool) -> None:
         """Forget a run that is out of our hands; of one that was lost, tell how."""
+        self._retried.pop((run.ns, run.id), None)
         if not is_lost:
             self._told.pop((run.ns, run.id), None)
             return
@@ -128,7 +155,8 @@ class Observing:
     def heard(self, notice: Notice) -> None:
         """Tell of a termination that was written here, of a run that is not in our hands."""
         if notice.event is not None and notice.event.kind == "run.terminated":
-            self._beside(self._tell_end(notice))
+            for feed in self._feeds:
+                feed.lag((notice.ns, notice.run), notice.seq, notice.seq)
 
     # --- telling
 
@@ -150,13 +178,6 @@ class Observing:
             row, events = history
             ours = [each for each in events if _is_told_by_loser(each, cursor.epoch)]
             self._tell([observed(row, each) for each in ours])
-
-    async def _tell_end(self, notice: Notice) -> None:
-        history = await patiently(self._store, notice.ns, notice.run, notice.seq - 1)
-        if history is not None:
-            row, events = history
-            ends = [each for each in events if each.seq == notice.seq]
-            self._tell([observed(row, each) for each in ends])
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -188,12 +209,12 @@ class _Source:
     def __init__(self, worker: Worker) -> None:
         self._worker, self._store, self._ns = worker, worker.store, worker.app.namespace
 
-    async def history(self, run: str, after: int) -> list[ObservedEvent] | None:
+    async def history(self, run: str, after: int, retried: Retried) -> list[ObservedEvent] | None:
         """Return the run's living events with a seq above `after`; None if there is no run."""
         loaded = await self._store.load(self._ns, run, after)
         if loaded is None:
             return None
-        return [observed(loaded.run, event) for event in loaded.events]
+        return observed_all(loaded.run, loaded.events, retried)
 
     async def labels(self, run: str) -> Labels:
         """Return the tags and attributes of a run."""
@@ -273,9 +294,8 @@ class Feed:
             self._size += len(events)
             self._wake.set()
 
-    def lag(self, run: Run, since: int, upto: int) -> None:
+    def lag(self, key: tuple[str, str], since: int, upto: int) -> None:
         """Have the observer told of events that are in the store and not at hand."""
-        key = (run.ns, run.id)
         if (behind := self._behind.get(key)) is not None:
             behind.upto = upto
         else:
@@ -311,10 +331,10 @@ class Feed:
     async def _catch_up(self, behind: _Behind) -> None:
         """Tell what is in the store; what is committed meanwhile has its turn after others."""
         upto = behind.upto
-        history = await patiently(self._store, *behind.run, behind.since - 1)
+        history = await patiently(self._store, *behind.run, 0)
         if history is not None:
-            row, events = history
-            await self._tell([observed(row, each) for each in events if each.seq <= upto])
+            told = observed_all(*history)
+            await self._tell([each for each in told if behind.since <= each.seq <= upto])
         behind.since = upto + 1
         if history is not None and behind.upto > upto:
             self._queue.append(behind)
@@ -357,13 +377,19 @@ async def _within(seconds: float, tasks: Collection[asyncio.Task[None]]) -> None
 async def patiently(
     store: Store, ns: str, run: str, after: int
 ) -> tuple[Run, tuple[Event, ...]] | None:
-    """Read a run, however long the store is away."""
+    """Read a run's events with a seq above `after`, however long the store is away.
+
+    Those too that no longer count: they were committed, and may not have been told.
+    """
     delay = PATIENCE[0]
     while True:
         try:
             loaded = await store.load(ns, run, after)
+            if loaded is None or len(loaded.events) == loaded.run.seq - after:
+                return loaded and (loaded.run, loaded.events)
+            whole = await store.export(ns, run)
         except StoreError:
             await asyncio.sleep(delay)
             delay = min(delay * 2, PATIENCE[1])
         else:
-            return None if loaded is None else (loaded.run, loaded.events)
+            return whole and (whole.run, tuple(e for e in whole.events if e.seq > after))

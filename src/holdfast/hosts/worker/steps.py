@@ -147,6 +147,8 @@ class Steps:
         self._pool: Threads | None = None
         self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
         self.written_off = 0
+        self.entered: Callable[[StepRun], None] | None = None
+        """What is called in the context of an attempt before it begins."""
 
     @property
     def running(self) -> int:
@@ -174,6 +176,8 @@ class Steps:
         """Return a context of the worker's in which `run` is the attempt under way."""
         context = self._context.copy()
         context.run(CURRENT.set, run)
+        if self.entered is not None:
+            context.run(self.entered, run)
         return context
 
     async def stop(self) -> None:
@@ -196,6 +200,8 @@ class Steps:
         run.end = self._end
         # In the worker's context: not in that of the step whose end made room for this one.
         context = self._context.copy()
+        if self.entered is not None:
+            context.run(self.entered, run)
         execution = self._execute(run, loop.time)
         run.task = loop.create_task(execution, name=run.key, context=context)
         self._running[run] = None

@@ -126,6 +126,7 @@ class Worker:
             # Not at once: the first runs need the interpreter more.
             self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         if self.observing is not None:
+            self.steps.entered = self.observing.entered
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
         self.beside(self._mend())
