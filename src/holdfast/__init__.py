@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from holdfast.model.labels import Labels
     from holdfast.model.limits import QueueState, Rate
     from holdfast.model.observed import ObservedEvent
+    from holdfast.model.redacting import mask_secrets
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.schedules import Overlap, Schedule
@@ -279,6 +280,7 @@ __all__ = [
     "last_heartbeat",
     "log",
     "map",
+    "mask_secrets",
     "now",
     "patched",
     "query",
@@ -328,6 +330,7 @@ _MODULES = {
     "holdfast.model.labels": "Labels",
     "holdfast.model.observed": "ObservedEvent",
     "holdfast.model.limits": "QueueState Rate",
+    "holdfast.model.redacting": "mask_secrets",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.schedules": "Overlap Schedule",

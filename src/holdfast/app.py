@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.model.schedules import Schedule
     from holdfast.model.settings import Settings
     from holdfast.ports.observer import Observer
-    from holdfast.ports.secrets import SecretProvider
+    from holdfast.ports.secrets import Keys, SecretProvider
     from holdfast.sync import SyncClient
 
 C = TypeVar("C")
@@ -432,19 +432,31 @@ class App:
         return {**carried(self.observers), **attributes}
 
     def open(
-        self, url: str, *, worker: bool = True, settings: Settings | None = None
+        self,
+        url: str,
+        *,
+        worker: bool = True,
+        settings: Settings | None = None,
+        keys: Keys | None = None,
     ) -> AbstractAsyncContextManager[Client]:
         """Open the store at `url`; leaving the block closes it.
 
-        With `worker=True` this process also runs the workflows while the block is open.
+        With `worker=True` this process also runs the workflows while the block is open. `keys`
+        encrypt the secrets that runs are given: an `hf.KeyRing`. Without them, those of the
+        variable HOLDFAST_KEYS do.
         """
         # Imported late: defining an app must not load stores and hosts.
         from holdfast.compose import open_client
 
-        return open_client(self, url, worker=worker, settings=settings)
+        return open_client(self, url, worker=worker, settings=settings, keys=keys)
 
     def open_sync(
-        self, url: str, *, worker: bool = True, settings: Settings | None = None
+        self,
+        url: str,
+        *,
+        worker: bool = True,
+        settings: Settings | None = None,
+        keys: Keys | None = None,
     ) -> SyncClient:
         """Open the store at `url` for code without an event loop; the client is closed after use.
 
@@ -452,7 +464,10 @@ class App:
         """
         from holdfast.sync import Portal, SyncClient
 
-        return SyncClient(Portal(lambda: self.open(url, worker=worker, settings=settings)))
+        def opened() -> AbstractAsyncContextManager[Client]:
+            return self.open(url, worker=worker, settings=settings, keys=keys)
+
+        return SyncClient(Portal(opened))
 
     def _refuse_duplicate(self, made: Definition) -> None:
         taken: Definition | None = self._steps.get(made.name)

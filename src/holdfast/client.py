@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
-from holdfast.engines.local import LocalEngine, travel
+from holdfast.engines.local import LocalEngine, supplying, travel
 from holdfast.entities import EntityHandle
 from holdfast.errors import (
     BadDefinition,
@@ -51,6 +51,7 @@ from holdfast.model.labels import NO_LABELS, Labels, Value, checked_labels
 from holdfast.model.limits import begins_at, placed
 from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Loaded, Message, Run
+from holdfast.model.secrets import Secret, checked_secrets
 from holdfast.model.status import RunStatus
 from holdfast.model.writes import Filter, Page
 from holdfast.queues import Queues
@@ -116,6 +117,7 @@ class Client(Settling):
         queue_timeout: Duration | None = None,
         delay: Duration | None = None,
         start_at: datetime | None = None,
+        secrets: Mapping[str, Secret] | None = None,
     ) -> RunHandle[R]:
         """Start a run and return once it is stored.
 
@@ -129,14 +131,22 @@ class Client(Settling):
         tags, attributes, place and time it was first started with. Raises `RunConflict` if
         the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
         `InvalidTag` if a tag cannot be stored, `InvalidValue` for other options that cannot be.
+
+        `secrets` are for the steps that list their names. They are stored encrypted if there is a
+        key ring, else kept in memory by the worker here; a run that is found gets them, too.
         """
         how = self._starting(
             bound, id, timeout=timeout, tags=tags, attributes=attributes, queue=queue,
             priority=priority, queue_key=queue_key, queue_timeout=queue_timeout, delay=delay,
             start_at=start_at,
         )  # fmt: skip
-        run, _ = await self._start(bound, how)
-        return RunHandle(self.engine, run.id, bound.workflow, self.app)
+        if secrets:
+            given = checked_secrets(secrets, where="start")
+            is_known, told = self._is_known(bound.workflow), new_id(how.at)
+            await supplying.start(self.engine, how, given, told, is_known=is_known)
+        else:
+            await self._start(bound, how)
+        return RunHandle(self.engine, how.id, bound.workflow, self.app)
 
     async def signal_with_start(
         self,
@@ -241,9 +251,10 @@ class Client(Settling):
         )
 
     async def _start(self, bound: Bound[Any], how: StartRun) -> tuple[Run, bool]:
-        workflow = bound.workflow
-        is_known = self.app.versions.of_run(workflow.name, workflow.version) is workflow
-        return await self.engine.start(how, is_known=is_known)
+        return await self.engine.start(how, is_known=self._is_known(bound.workflow))
+
+    def _is_known(self, workflow: Workflow[..., Any]) -> bool:
+        return self.app.versions.of_run(workflow.name, workflow.version) is workflow
 
     async def _start_with(
         self, bound: Bound[Any], how: StartRun, sent: SignalRun | UpdateRun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import StoreMoved, StoreSettings
 from holdfast.model.settings import Settings
+from holdfast.ports.secrets import Keys
 from holdfast.ports.store import Store
 
 if TYPE_CHECKING:
@@ -24,7 +26,12 @@ EXAMPLES = (
 
 @asynccontextmanager
 async def open_client(
-    app: App, url: str | Store, *, worker: bool = True, settings: Settings | None = None
+    app: App,
+    url: str | Store,
+    *,
+    worker: bool = True,
+    settings: Settings | None = None,
+    keys: Keys | None = None,
 ) -> AsyncGenerator[Client]:
     """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
@@ -49,6 +56,7 @@ async def open_client(
 
             host = Worker(app, store, id=new_id(store.now()), settings=settings)
         engine = LocalEngine(store, app.namespace, host)
+        engine.vault.keys = keys_of(keys)
         engine.open()
         stack.push_async_callback(engine.close)
         if host is not None:
@@ -68,6 +76,15 @@ def moved_to(store: Store) -> str:
     """Return where the runs of an open store went; an empty text if they are here."""
     place: str = getattr(store, "moved_to", "")
     return place
+
+
+def keys_of(keys: Keys | None = None) -> Keys | None:
+    """Return the keys that encrypt secrets: those given, or those of the environment, or none."""
+    if keys is not None or not os.environ.get("HOLDFAST_KEYS", "").strip():
+        return keys
+    from holdfast.codecs.keyring import KeyRing
+
+    return KeyRing.from_env()
 
 
 def store_of(url: str) -> Store:

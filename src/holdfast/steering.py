@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.engines.local import LocalEngine, answering, travel
+from holdfast.engines.local import LocalEngine, answering, supplying, travel
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.step import Step
 from holdfast.fronts.function.workflow import Bound, not_bound
 from holdfast.machine.values import Schema, encoded
 from holdfast.model.checks import checked_id, checked_key, checked_reason
 from holdfast.model.commands import CancelRun, PauseRun, ResumeRun, TerminateRun
+from holdfast.model.secrets import Secret, checked_secrets
 from holdfast.talking import checked_by, new_id
 
 
@@ -84,6 +85,15 @@ class Steered:
         """
         told = encoded(value, where=f"answer to {key}")
         return await answering.answer(self._engine, self.id, key, told, checked_by(by))
+
+    async def supply_secret(self, name: str, secret: Secret) -> None:
+        """Give the run a secret that its steps list, and let them go on if they wait for it.
+
+        It is stored encrypted if there is a key ring, else kept in memory by the worker here.
+        Raises `RunNotFound`, `RunClosed`, or `InvalidValue` if there is neither.
+        """
+        given = checked_secrets({name: secret}, where="supply_secret")
+        await supplying.supply(self._engine, self.id, given, new_id(self._engine.store.now()))
 
     def _at(self, command: Any, **fields: Any) -> Any:
         return command(ns=self._engine.ns, run=self.id, at=self._engine.store.now(), **fields)

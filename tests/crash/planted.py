@@ -15,6 +15,7 @@ from holdfast.kernel import answer, dispatch
 from holdfast.kernel.dispatch import Rule
 from holdfast.machine.sagas import Block, Saga
 from holdfast.machine.signals import Mailbox
+from holdfast.model import failures
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.commands import AnswerRun
 from holdfast.model.deeds import Deed
@@ -24,6 +25,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Message, Posted, Run
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import (
@@ -102,6 +104,9 @@ class Wrapper:
 
     async def queues(self, ns: str) -> list[QueueState]:
         return await self.inner.queues(ns)
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        return await self.inner.secrets(ns, run)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker, near=near)
@@ -435,6 +440,13 @@ class Leaks(Worker):
         super()._take(run, first, ticketed and run.epoch == 1)
 
 
+@contextmanager
+def telling_secrets() -> Iterator[Plant]:
+    """Writes failures down as they come."""
+    with patch.object(failures, "redact", str):
+        yield Plant()
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 
@@ -473,5 +485,6 @@ PLANTED: dict[str, Planted] = {
     "slot leaked after a crash": lambda: plain(Plant(worker=Leaks)),
     "slots counted before the write": lambda: plain(Plant(above=CountsFirst, below=CountsNothing)),
     "slot fired twice": lambda: plain(Plant(below=FiresBlindly)),
+    "secret in a failure": telling_secrets,
     "begun without a record": lambda: without(Session, "_start_one", Session._begin),
 }

@@ -21,6 +21,7 @@ from tests.crash.jobs import JOBS
 from tests.crash.limits import LIMITS
 from tests.crash.observing import OBSERVING
 from tests.crash.once import ONCE_ONLY
+from tests.crash.secrets import SECRETS
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
 
@@ -744,6 +745,7 @@ SCENARIOS = {
         *LIMITS,
         *JOBS,
         *CLOCKWORK,
+        *SECRETS,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

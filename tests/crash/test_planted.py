@@ -41,6 +41,7 @@ CATCHERS = {
     "slot leaked after a crash": "limits",
     "slots counted before the write": "limits",
     "slot fired twice": "slots",
+    "secret in a failure": "secrets",
 }
 
 

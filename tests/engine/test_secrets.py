@@ -100,7 +100,7 @@ async def test_a_step_waits_for_a_secret_that_is_not_here(
         run = await client.start(shop.order.bind(5))
         row = await status_of(run, "waiting")
         assert row.reason.startswith("secret token is not here, nor in CallableSecrets(")
-        assert row.reason.endswith(", for charge#1")
+        assert f", for charge#1: `holdfast runs secret {run.id} token`" in row.reason
         shop.known["token"] = TOKEN
         assert await within(run.result()) == 5
         assert await kinds(run) == ["run.started", "step.completed", "run.completed"]

@@ -31,8 +31,9 @@ TooDeep TooManyAsks Transaction UnknownKey UnknownQuery UnknownQueue UnknownWork
 Unserialisable UnserialisableResult UnsupportedVersion Update UpdateFailed UpdateHandle
 UpdateRejected UpdateUnfinished Witness Workflow as_completed ask attempt callback_url cancelled
 complete_later completion_token continue_as_new deprecate_patch end_entity get_version handle
-handlers_finished heartbeat history_length idempotency_key last_heartbeat log map now patched
-query random saga scheduled_at secret should_continue sleep start_child update uuid wait wait_for
+handlers_finished heartbeat history_length idempotency_key last_heartbeat log map mask_secrets now
+patched query random saga scheduled_at secret should_continue sleep start_child update uuid wait
+wait_for
 """
 NAMES = PINNED.split()
 

@@ -7,6 +7,7 @@ from holdfast.model.dump import Dump, Journal, Sent, Started
 from holdfast.model.events import Event
 from holdfast.model.family import Link, message_id, start_noted
 from holdfast.model.run import Message, Run
+from holdfast.model.secrets import Sealed
 from holdfast.testing.invariants import Violation, check
 from tests.model.rows import run
 
@@ -106,6 +107,14 @@ SOUND: dict[str, Dump] = {
 }  # fmt: skip
 
 UNSOUND: dict[str, tuple[str, Dump, str]] = {
+    "secrets of a closed run": (
+        "I17",
+        dump(closed(seq=2), FIRST, CLOSE, secrets={KEY: (Sealed("token", "k", b"x"),)}),
+        "it is completed and 1 of its secrets are kept",
+    ),
+    "secrets of nobody": (
+        "I17", dump(secrets={("default", "x"): (Sealed("token", "k", b"x"),)}), "it is not there"
+    ),
     "a gap": ("I1", dump(run(seq=3), FIRST, event(3)), "event 2 is missing"),
     "a double": ("I1", dump(run(seq=2), FIRST, event(1)), "event 2 is missing, doubled"),
     "a short row": ("I1", dump(run(seq=1)), "counts 1 events and there are 2"),
@@ -275,7 +284,7 @@ def test_a_planted_fault_is_found(invariant: str, bad: Dump, text: str) -> None:
 
 
 def test_every_invariant_has_a_planted_fault() -> None:
-    known = {f"I{n}" for n in (*range(1, 10), 16, 22)}
+    known = {f"I{n}" for n in (*range(1, 10), 16, 17, 22)}
     assert {invariant for invariant, _, _ in UNSOUND.values()} == known
 
 

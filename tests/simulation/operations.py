@@ -24,6 +24,7 @@ from holdfast.model.commands import (
     RetryRun,
     SignalRun,
     StartRun,
+    SupplySecrets,
     TerminateRun,
     UpdateRun,
 )
@@ -35,6 +36,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import PRIORITIES
 from holdfast.model.run import Message, MessageState, Run
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Claim, Free, Replied
 from holdfast.testing.clock import SECOND
@@ -63,6 +65,7 @@ class Operations:
             "start": (self._start, 8),
             "signal": (self._signal, 6),
             "update": (self._update, 5),
+            "supply": (self._supply, 3),
             "cancel": (self._cancel, 3),
             "pause": (self._pause, 3),
             "terminate": (self._terminate, 2),
@@ -146,6 +149,13 @@ class Operations:
         known = [message.id for message in self.dump.inbox.get((ns, run), ())]
         id = self.chance.choice((self._unique("u"), *known[-2:]))
         return UpdateRun(ns, run, "add", b"1", id, self.dump.now)
+
+    def _supply(self) -> Operation:
+        ns, run = self._target()
+        id = self.chance.choice((self._unique("k"), "k1"))
+        sealed = Sealed(self.chance.choice("ab"), "key", self._unique("sealed").encode())
+        secrets = self.chance.choice(((sealed,), ()))
+        return SupplySecrets(ns, run, (sealed.name,), id, self.dump.now, secrets)
 
     def _cancel(self) -> Operation:
         return CancelRun(*self._target(), self._unique("c"), self.dump.now)
@@ -355,7 +365,9 @@ class Operations:
     def _read(self, run: Run) -> CommitTurn:
         inbox = self.dump.inbox[run.ns, run.id]
         mail = sorted((m for m in inbox if m.n > run.inbox_read), key=lambda message: message.n)
-        events = [_recorded(message) for message in mail if message.kind != "update"]
+        events = [
+            _recorded(message) for message in mail if message.kind not in ("update", "secret")
+        ]
         paused = any(message.kind == "pause" for message in mail)
         status = "paused" if paused else "running"
         wake_at = run.deadline if paused else None

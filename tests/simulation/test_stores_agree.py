@@ -29,6 +29,7 @@ EXPECTED = {
     "start": {"row", "RunConflict"},
     "signal": {"True", "False", "RunClosed", "RunNotFound"},
     "update": {"True", "False", "RunClosed", "RunNotFound"},
+    "supply": {"True", "False", "RunClosed", "RunNotFound"},
     "cancel": {"True", "False", "RunClosed", "RunNotFound"},
     "pause": {"True", "False", "RunClosed", "RunNotFound"},
     "terminate": {"row", "RunClosed", "RunNotFound"},
@@ -96,6 +97,7 @@ async def compare_reads(oracle: AnyStore, store: AnyStore, dump: Dump) -> None:
         for after in (run.seq // 2, SINCE_START):
             found = await store.load(run.ns, run.id, after)
             assert found == await oracle.load(run.ns, run.id, after)
+        assert await oracle.secrets(run.ns, run.id) == await store.secrets(run.ns, run.id)
         assert await oracle.export(run.ns, run.id) == await store.export(run.ns, run.id)
         assert await oracle.ticket(run.ns, run.id) == await store.ticket(run.ns, run.id)
     for ns in NAMESPACES:

@@ -76,7 +76,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     import asyncio
 
     from holdfast.cli.door import store_at
-    from holdfast.compose import must_be_here
+    from holdfast.compose import keys_of, must_be_here
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
     from holdfast.hosts.worker.opening import open_unless
@@ -99,7 +99,9 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     try:
         must_be_here(store)
         await declare(store, app.namespace, app.schedules)
-        async with Worker(app, store, id=new_id(store.now()), settings=settings) as worker:
+        worker = Worker(app, store, id=new_id(store.now()), settings=settings)
+        worker.vault.keys = keys_of()
+        async with worker:
             _greet(app, url, worker)
             await stopping.wait()
     finally:

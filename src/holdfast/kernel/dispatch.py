@@ -32,6 +32,7 @@ from holdfast.kernel import (
     schedule,
     signal,
     start,
+    supply,
     terminate,
     update,
 )
@@ -52,6 +53,7 @@ RULES: Mapping[type[Any], Rule] = {
     commands.ImportRun: Rule(importing.decide, importing.read),
     commands.SignalRun: Rule(signal.decide, signal.read),
     commands.UpdateRun: Rule(update.decide, update.read),
+    commands.SupplySecrets: Rule(supply.decide, supply.read),
     commands.AnswerRun: Rule(answer.decide, answer.read),
     commands.CancelRun: Rule(cancel.decide, cancel.read),
     commands.TerminateRun: Rule(terminate.decide, terminate.read),

@@ -35,6 +35,7 @@ def decide(command: StartRun) -> Create:
         message=command.message and command.message._replace(n=1),
         link=command.link,
         place=command.place,
+        secrets=command.secrets,
     )
 
 

@@ -18,6 +18,7 @@ from holdfast.model.limits import Limits, Place
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message
 from holdfast.model.schedules import How, Scheduled
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import RunStatus
 from holdfast.model.waits import Waits
 from holdfast.model.writes import Replied, Send
@@ -54,6 +55,8 @@ class StartRun(NamedTuple):
     """What it says of its place in the line of its queue."""
     slot: str = ""
     """The key that says which slot of which schedule it is for (`slot_key`)."""
+    secrets: tuple[Sealed, ...] = ()
+    """What its steps need, encrypted."""
 
 
 class ImportRun(NamedTuple):
@@ -85,6 +88,17 @@ class UpdateRun(NamedTuple):
     payload: bytes
     id: str
     at: int
+
+
+class SupplySecrets(NamedTuple):
+    """Tell an open run that secrets are here: encrypted, or in the memory of its worker."""
+
+    ns: str
+    run: str
+    names: tuple[str, ...]
+    id: str
+    at: int
+    secrets: tuple[Sealed, ...] = ()
 
 
 class AnswerRun(NamedTuple):
@@ -419,7 +433,7 @@ Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
     | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | EndJob | ReportJob
     | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
-    | ExpireRun | ChangeQueue
+    | ExpireRun | ChangeQueue | SupplySecrets
     | CreateSchedule | FireSchedule | UpdateSchedule | PauseSchedule | ResumeSchedule
     | TriggerSchedule | BackfillSchedule | DeleteSchedule
 )  # fmt: skip

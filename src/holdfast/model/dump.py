@@ -14,6 +14,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
 from holdfast.model.schedules import Scheduled
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait
 
 RunKey = tuple[str, str]
@@ -71,3 +72,5 @@ class Dump(NamedTuple):
     jobs: tuple[Job, ...] = ()
     """Steps that other workers are to do, or are doing."""
     schedules: tuple[Scheduled, ...] = ()
+    secrets: Mapping[RunKey, tuple[Sealed, ...]] = {}
+    """What the steps of open runs need, encrypted."""

@@ -83,6 +83,7 @@ TABLES: tuple[Table, ...] = (
         "revision workflow paused note next_at buffered settled_to spec input state created_at "
         "updated_at",
     ),
+    _table("run_secrets", "ns run name", "key sealed"),
 )  # fmt: skip
 """Everything that is moved. A table of a schema that is neither here nor in `LEFT` fails a test."""
 

@@ -39,7 +39,7 @@ def know(value: str) -> None:
         return
     if not KNOWN:
         for name in LOGGERS:
-            logging.getLogger(name).addFilter(masked_record)
+            logging.getLogger(name).addFilter(mask_secrets)
     if len(KNOWN) >= MOST:
         KNOWN.pop(next(iter(KNOWN)), None)
         _log.warning("more than %d secrets are in use; the oldest is no longer masked", MOST)
@@ -80,8 +80,11 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def masked_record(record: logging.LogRecord) -> bool:
-    """Mask a log record, its arguments and its traceback; a filter of the standard library."""
+def mask_secrets(record: logging.LogRecord) -> bool:
+    """Mask a log record with its arguments and its traceback.
+
+    A filter of the standard library: `handler.addFilter(hf.mask_secrets)`.
+    """
     if KNOWN:
         message = record.getMessage()
         if (masked := redact(message)) != message:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hmac
-from typing import Any, NoReturn, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn, Self
 
 from holdfast.errors import InvalidValue, SecretSerialisationError
 from holdfast.model.checks import checked_id
 from holdfast.model.redacting import MASK, know
 
 SHOWN = f"Secret({MASK})"
+MOST_SECRETS = 32
+LONGEST_SECRET = 65_536
 
 
 class Secret:
@@ -67,6 +70,45 @@ class Secret:
 
         refuse = core_schema.plain_serializer_function_ser_schema(_refuse, when_used="json")
         return core_schema.is_instance_schema(cls, serialization=refuse)
+
+
+class Sealed(NamedTuple):
+    """A secret of a run as a store keeps it: encrypted, with the id of the key."""
+
+    name: str
+    key: str
+    sealed: bytes
+
+
+def place_of(ns: str, run: str, name: str) -> bytes:
+    """Return what a sealed secret is bound to; none of the three holds a line break."""
+    return f"secret\n{ns}\n{run}\n{name}".encode()
+
+
+def checked_secrets(given: Mapping[str, Secret], *, where: str) -> dict[str, Secret]:
+    """Return the secrets that somebody gives to a run. Raises `InvalidName` or `InvalidValue`."""
+    told: Any = given
+    if not isinstance(told, Mapping):
+        problem = f"{type(told).__name__} is no mapping of names to secrets"
+        hint = 'Write secrets={"token": hf.Secret(...)}.'
+    elif len(given) > MOST_SECRETS:
+        problem = f"{len(given)} secrets, and the limit is {MOST_SECRETS}"
+        hint = "Give the run one that opens the others."
+    else:
+        return {name: _checked(name, secret, where) for name, secret in given.items()}
+    raise InvalidValue(where=where, path="secrets", problem=problem, hint=hint)
+
+
+def _checked(name: str, secret: Any, where: str) -> Secret:
+    checked_secret_name(name)
+    if not isinstance(secret, Secret):  # not shown: it is meant to be one
+        problem, hint = f"{type(secret).__name__} is no Secret", "Write hf.Secret(...)."
+    elif len(secret.reveal()) > LONGEST_SECRET:
+        problem = f"more than {LONGEST_SECRET:,} characters"
+        hint = "Keep what is large elsewhere, and give the run a key to it."
+    else:
+        return secret
+    raise InvalidValue(where=where, path=f"secrets[{name!r}]", problem=problem, hint=hint)
 
 
 def checked_secret_name(name: str) -> str:

@@ -22,6 +22,7 @@ from holdfast.model.limits import Limits, Place, Ticket
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.schedules import Scheduled
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLOSED, RunStatus
 from holdfast.model.waits import Answer, Waits
 
@@ -62,6 +63,8 @@ class Create(NamedTuple):
     """What ties a child to its parent, in whose commit it is created."""
     place: Place | None = None
     """Its key in the line of a managed queue, and how long it may stand there."""
+    secrets: tuple[Sealed, ...] = ()
+    """What its steps need, encrypted; kept until it closes."""
 
 
 class Replied(NamedTuple):
@@ -138,7 +141,8 @@ class Put(NamedTuple):
 
     A run whose status is `unless` refuses it. A cancel puts a run that is set aside back into the
     queue, and clears its strikes. What it `answers` must be open, and is kept with it. The job that
-    it `ends` must be held as it says, and is gone with it.
+    it `ends` must be held as it says, and is gone with it. `secrets` are
+    kept with it until the run closes; one of the same name is replaced.
     """
 
     ns: str
@@ -148,6 +152,7 @@ class Put(NamedTuple):
     unless: RunStatus | None = None
     answers: Answer | None = None
     ends: JobRef | None = None
+    secrets: tuple[Sealed, ...] = ()
 
 
 class Rewind(NamedTuple):

@@ -11,6 +11,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -107,6 +108,10 @@ class Store(Protocol):
         """Return schedules, in the order of their ids; with `workflows`, those that a worker has to
         look at, the next first.
         """
+        ...
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Return what a run was given for its steps, encrypted; nothing once it is closed."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:

@@ -27,6 +27,7 @@ from holdfast.model.labels import NO_LABELS, Labels, Value
 from holdfast.model.limits import QueueState, Rate
 from holdfast.model.run import Loaded, Run
 from holdfast.model.schedules import Schedule
+from holdfast.model.secrets import Secret
 from holdfast.model.status import RunStatus
 from holdfast.queues import Queues
 from holdfast.schedules import Schedules, ScheduleState
@@ -244,6 +245,14 @@ class SyncSteered:
         `RunNotFound` or `RunClosed`.
         """
         return self._portal.call("answer", self._inside.answer(key, value, by=by))
+
+    def supply_secret(self, name: str, secret: Secret) -> None:
+        """Give the run a secret that its steps list, and let them go on if they wait for it.
+
+        It is stored encrypted if there is a key ring, else kept in memory by the worker here.
+        Raises `RunNotFound`, `RunClosed`, or `InvalidValue` if there is neither.
+        """
+        self._portal.call("supply_secret", self._inside.supply_secret(name, secret))
 
 
 class SyncEntityHandle(Generic[E]):
@@ -495,6 +504,7 @@ class SyncClient(SyncSettling):
         queue_timeout: Duration | None = None,
         delay: Duration | None = None,
         start_at: datetime | None = None,
+        secrets: Mapping[str, Secret] | None = None,
     ) -> SyncRunHandle[R]:
         """Start a run and return once it is stored.
 
@@ -508,6 +518,9 @@ class SyncClient(SyncSettling):
         tags, attributes, place and time it was first started with. Raises `RunConflict` if
         the id belongs to other work, `InvalidName` if it cannot be an id, or a queue its name,
         `InvalidTag` if a tag cannot be stored, `InvalidValue` for other options that cannot be.
+
+        `secrets` are for the steps that list their names. They are stored encrypted if there is a
+        key ring, else kept in memory by the worker here; a run that is found gets them, too.
         """
         return SyncRunHandle(
             self._portal,
@@ -525,6 +538,7 @@ class SyncClient(SyncSettling):
                     queue_timeout=queue_timeout,
                     delay=delay,
                     start_at=start_at,
+                    secrets=secrets,
                 ),
             ),
         )

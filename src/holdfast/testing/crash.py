@@ -21,6 +21,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Advance, Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -57,6 +58,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "claim_jobs": ("before", "after", "sent", "unheard", "happened", "lost"),
     "find_jobs": ("before", "after", "away"),
     "schedules": ("before", "after", "away"),
+    "secrets": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -198,6 +200,10 @@ class CrashStore:
     async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
         """Read schedules."""
         return await self._call("schedules", lambda: self._inner.schedules(wanted))
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Read what a run was given for its steps."""
+        return await self._call("secrets", lambda: self._inner.secrets(ns, run), run)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

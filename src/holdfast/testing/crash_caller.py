@@ -14,6 +14,7 @@ from holdfast.fronts.function.workflow import Bound
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Sent
+from holdfast.model.secrets import Secret
 from holdfast.testing.crash_talker import Acknowledged, Ending
 from holdfast.testing.crash_timekeeper import Timekeeper
 
@@ -27,6 +28,11 @@ class Caller(Timekeeper):
         """Start a run, or find it; its id is also its tag."""
         await self._surely(lambda: self._client.start(bound, id=id, tags=[id], **options))
         self._started(bound, id)
+
+    async def supply(self, run: str, name: str, secret: Secret) -> None:
+        """Give the run a secret, if it is open."""
+        with suppress(RunClosed):
+            await self._surely(lambda: self._client.get(run).supply_secret(name, secret))
 
     async def copy(self, run: str, id: str) -> tuple[str, ...]:
         """Export a run and import it under another id, once; return the copy's tags."""

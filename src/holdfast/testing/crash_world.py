@@ -29,6 +29,7 @@ from holdfast.model.commands import ReapLeases
 from holdfast.model.dump import Dump
 from holdfast.model.settings import Settings
 from holdfast.model.status import OPEN
+from holdfast.ports.secrets import Keys
 from holdfast.ports.store import Store
 from holdfast.queues import declare
 from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
@@ -70,7 +71,8 @@ class Scenario:
     says that several ends are right, so that only the invariants are compared. `flavours` are tried
     at every call besides what can go wrong there anyway. `deploys_at` is when every worker is asked
     to stop in good order and is started anew, in seconds. `serves` are the queues of a process's
-    worker, by its role (`caller`, `worker1`, ...); one that is not there serves all.
+    worker, by its role (`caller`, `worker1`, ...); one that is not there serves all. `keys` encrypt
+    the secrets that runs are given.
 
     With `only_commits` things go wrong only at calls that change something. `is_watched` says that
     a death is seen at once, as it is among the processes of one machine, and that workers look
@@ -95,6 +97,7 @@ class Scenario:
     longest: float = PATIENCE
     look: Callable[[Store], Awaitable[Any]] | None = None
     check: Callable[[World], list[str]] = lambda _: []
+    keys: Keys | None = None
     serves: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
@@ -268,6 +271,7 @@ class World:
             host = None if scripted and self.scenario.apart else self._worker(process, store)
             poll = self.scenario.settings.poll if self.scenario.is_watched else POLL
             engine = LocalEngine(store, self.scenario.app.namespace, host, poll=poll)
+            engine.vault.keys = self.scenario.keys
             engine.open()
             stack.push_async_callback(engine.close)
             if host is not None:

@@ -20,6 +20,7 @@ from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
 from holdfast.model.run import Loaded, Posted, Run
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
 from holdfast.ports.jobs import Jobs
@@ -145,6 +146,10 @@ class InlineStore(Calls):
     async def queues(self, ns: str) -> list[QueueState]:
         """Return the managed queues."""
         return await self._call(self.inner.queues, ns)
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Return what a run was given for its steps."""
+        return await self._call(self.inner.secrets, ns, run)
 
     async def dump(self) -> Dump:
         """Return everything."""

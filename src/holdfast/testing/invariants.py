@@ -17,6 +17,7 @@ I9  a child exists if and only if its parent's history says so; its end is told 
 I11 each slot of a schedule started at most one run, and none between two settled ones is lost
 I15 no queue admits more runs than it allows, and every slot comes back
 I16 nothing is undone before it has ended
+I17 only open runs have secrets, encrypted
 I20 only open runs wait for something from outside, and only for what has no answer; each answer in
     the history was given, once
 I22 only open runs have heartbeats, and only of steps that are not answered; log lines have a run
@@ -91,6 +92,7 @@ def check(dump: Dump) -> list[Violation]:
         found += [Violation("I22", _named(key), text) for text in _heartbeats(kept, dump)]
         found += [Violation("I8", _named(key), text) for text in _bucket(kept, dump)]
         found += [Violation("I20", _named(key), text) for text in _waits(kept, dump)]
+    found += [Violation("I17", _named(key), text) for key, text in _secrets(dump)]
     found += [Violation("I9", _named(key), text) for key, text in broken_ties(dump)]
     found += [Violation("I11", _named(key), text) for key, text in broken_schedules(dump)]
     found += [Violation("I15", _named(key), text) for key, text in broken_slots(dump)]
@@ -296,6 +298,15 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
             yield f"{beat.key} is answered and has a heartbeat"
         if beat.epoch > kept.run.epoch:
             yield f"the heartbeat of {beat.key} has epoch {beat.epoch} of {kept.run.epoch}"
+
+
+def _secrets(dump: Dump) -> Iterator[tuple[RunKey, str]]:
+    rows = {(run.ns, run.id): run for run in dump.runs}
+    for key, kept in dump.secrets.items():
+        run = rows.get(key)
+        if run is None or run.status in CLOSED:
+            status = "not there" if run is None else run.status
+            yield key, f"it is {status} and {len(kept)} of its secrets are kept"
 
 
 def _waits(kept: Kept, dump: Dump) -> Iterator[str]:

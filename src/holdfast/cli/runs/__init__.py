@@ -24,6 +24,7 @@ TALK = "holdfast.cli.runs.talk"
         "signal": (f"{VERBS}:signal", "Send a signal to a run."),
         "query": (f"{TALK}:query", "Ask a run something, and print the answer."),
         "update": (f"{TALK}:update", "Have a run do something, and print the result."),
+        "secret": ("holdfast.cli.runs.secret", "Give a run a secret that its steps wait for."),
         "cancel": (f"{VERBS}:cancel", "Ask a run to stop; its body may clean up."),
         "terminate": (f"{VERBS}:terminate", "End a run now; nothing of it runs any more."),
         "retry": (f"{VERBS}:retry", "Let a failed, blocked or quarantined run try again."),

@@ -249,7 +249,10 @@ def _due(case: Case) -> Told:
     sentences += _unhandled(case.run)
     retries = [part for part in _reasons(case.run) if part.startswith("attempt ")]
     sentences += [f"Then comes {part}." for part in retries]
-    return Told(sentences, [*_message_commands(case.run), case.watch])
+    lacking = [part for part in _reasons(case.run) if part.startswith("secret ")]
+    sentences += [f"A step cannot begin: {clean(part.partition(': `')[0])}." for part in lacking]
+    supplies = [(part.rpartition(": `")[2].rstrip("`"), "give it") for part in lacking]
+    return Told(sentences, [*supplies, *_message_commands(case.run), case.watch])
 
 
 def _waiting(case: Case) -> Told:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
+from holdfast.engines.local.vault import Vault
 from holdfast.errors import RunNotFound, StoreError
 from holdfast.kernel import dispatch
 from holdfast.model.annotations import LogFilter, LogLine
@@ -52,6 +53,11 @@ class Host(Protocol):
         """Its lease."""
         ...
 
+    @property
+    def vault(self) -> Vault:
+        """The secrets it has for its steps."""
+        ...
+
     def offer(self, queue: str) -> str | None:
         """Return its id if it can take one more run of that queue."""
         ...
@@ -78,6 +84,7 @@ class LocalEngine:
         self.store, self.ns, self.host = store, ns, host
         self._hub = Hub(store, ns, poll)
         self._defined: set[tuple[str, str, bytes | None]] = set()
+        self.vault = Vault(store, ns) if host is None else host.vault
 
     def open(self) -> None:
         """Be ready to hear of closings here; others are heard when somebody waits for them."""

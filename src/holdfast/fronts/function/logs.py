@@ -19,7 +19,7 @@ from holdfast.fronts.function.context import CURRENT
 from holdfast.machine import Machine, current
 from holdfast.machine.lines import lines_of
 from holdfast.model.annotations import MAX_LINE, LogLine
-from holdfast.model.redacting import redact
+from holdfast.model.redacting import mask_secrets, redact
 
 log = logging.getLogger("holdfast.log")
 """A logger for steps and bodies. In a replay it is silent: what was said once is not said again."""
@@ -107,12 +107,14 @@ def capture(names: Iterable[str]) -> Callable[[], None]:
     for name in listed:
         _captured[name] += 1
         logging.getLogger(name).addHandler(KEEPER)
+        logging.getLogger(name).addFilter(mask_secrets)
 
     def stop() -> None:
         for name in listed:
             _captured[name] -= 1
             if not _captured[name]:
                 logging.getLogger(name).removeHandler(KEEPER)
+                logging.getLogger(name).removeFilter(mask_secrets)
 
     return stop
 

@@ -85,7 +85,7 @@ class Doing:
     async def attempt(self) -> Done:
         """Do it once. Raises `Lacking`, before it begins, if a secret is not here."""
         if self.step.secrets:
-            self.secrets = await self.worker.vault.fetch(self.step.secrets)
+            self.secrets = await self.worker.vault.fetch(self.job.run, self.step.secrets)
         ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._attempt = attempt = JobRun(self, ended)
         self.running[self.job.key] = attempt

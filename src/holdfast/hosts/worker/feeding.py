@@ -98,6 +98,8 @@ class Feeding(Conversing):
         if event is None:
             if message.kind == "update":
                 self._offer(draft, message)
+            elif message.kind == "secret" and self.needs is not None:
+                self.needs.hurry()
             return
         if message.kind == "pause":
             # What is cancelled goes on to its end.

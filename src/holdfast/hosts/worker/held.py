@@ -203,7 +203,7 @@ class Held:
 
     async def fetch(self, names: tuple[str, ...]) -> Mapping[str, Secret]:
         """Return the secrets of these names, as this run gets them. Raises `Lacking`."""
-        return await self._worker.vault.fetch(names)
+        return await self._worker.vault.fetch(self.run.id, names)
 
     @property
     def reopened_at(self) -> int:

@@ -1,7 +1,7 @@
 """Steps that list secrets: they begin when all of these are here, and wait without an attempt.
 
 A run whose steps lack one parks, says which in its reason, and is looked at again from time to
-time. Nothing of it is recorded: a replay asks for the step anew.
+time, and when somebody supplies one. Nothing of it is recorded: a replay asks for the step anew.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ class Lacked(NamedTuple):
 
     number: int
     at: int
+    name: str
     why: str
 
 
 class Needing:
     """What the steps of one held run need. Most runs have none of it."""
 
-    __slots__ = ("_fetching", "_given", "_ready", "_session", "lacking")
+    __slots__ = ("_fetching", "_given", "_hurried", "_ready", "_session", "lacking")
 
     def __init__(self, session: Feeding) -> None:
         self._session = session
         self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._hurried: set[str] = set()
         self._ready: dict[str, Mapping[str, Secret]] = {}
         self._given: dict[str, Mapping[str, Secret]] = {}
         self.lacking: dict[str, Lacked] = {}
@@ -87,8 +89,17 @@ class Needing:
         return [each.at for each in self.lacking.values()]
 
     def reasons(self) -> list[str]:
-        """Say what is missing."""
-        return [f"{each.why}, for {key}" for key, each in self.lacking.items()]
+        """Say what is missing, and how to give it."""
+        run = self._session.run.id
+        return [
+            f"{each.why}, for {key}: `holdfast runs secret {run} {each.name}`"
+            for key, each in self.lacking.items()
+        ]
+
+    def hurry(self) -> None:
+        """Look again at once: somebody has supplied a secret."""
+        self.lacking = {key: each._replace(at=0) for key, each in self.lacking.items()}
+        self._hurried.update(self._fetching)
 
     def forget(self, key: str) -> None:
         """The step has ended, or is asked for no more."""
@@ -110,8 +121,11 @@ class Needing:
             wait = LOOK_AGAIN if error.is_certain else AFTER_ERROR
             at, deadline = session.clock() + round(wait * 1e6), self._deadline(ask)
             at = at if deadline is None else min(at, deadline)
-            self.lacking[key] = Lacked(number, at, redact(str(error)))
+            if key in self._hurried:
+                at = 0  # it came after we had looked
+            self.lacking[key] = Lacked(number, at, error.name, redact(str(error)))
         self._fetching.pop(key, None)
+        self._hurried.discard(key)
         session.go_on()
 
     def _deadline(self, ask: StepAsk) -> int | None:

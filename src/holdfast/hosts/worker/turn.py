@@ -100,7 +100,7 @@ class Draft:
         self._messages = (*self._messages, message.n)
         if message.n > self.run.inbox_read:  # an undecided update may have been read long ago
             self._inbox_read = max(self._inbox_read or 0, message.n)
-        if message.kind in ("update", "answer"):
+        if message.kind in ("update", "answer", "secret"):
             return None
         if message.kind == "child":
             closed = self.family.closed_by(message, self.at) if self.family is not None else None

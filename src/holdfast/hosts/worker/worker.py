@@ -77,7 +77,7 @@ class Worker:
         threaded: bool = True,
     ) -> None:
         self.app, self.store, self.id = app, store, id
-        self.vault = Vault(app.secrets)
+        self.vault = Vault(store, app.namespace, app.secrets, runs=True)
         self.settings = settings or Settings()
         self.chance = chance
         self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)

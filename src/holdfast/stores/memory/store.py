@@ -19,6 +19,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import IN_LINE, NEGLECTED
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.schedules import ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLAIMABLE
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Filter, Notice, Outcome, Page, Write
@@ -186,6 +187,12 @@ class MemoryStore(Written, Inspection, Shown):
         kept.sort(key=lambda wait: (wait.asked_at, wait.run, wait.key))
         return [wait for wait in kept if wanted.fits(wait)][: wanted.limit]
 
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Return what a run was given for its steps, encrypted."""
+        await asyncio.sleep(0)
+        kept = self._tables.secrets.get((ns, run), {})
+        return tuple(kept[name] for name in sorted(kept))
+
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Call `hear` after each commit."""
         self._hearers.append(hear)
@@ -228,6 +235,11 @@ class MemoryStore(Written, Inspection, Shown):
                 if lines
             },
             children=dict(tables.children),
+            secrets={
+                key: tuple(each for _, each in sorted(kept.items()))
+                for key, kept in tables.secrets.items()
+                if kept
+            },
             definitions=tuple(definition for _, definition in sorted(tables.definitions.items())),
             queues=tuple(queue for _, queue in sorted(tables.queues.items())),
             tickets=tuple(ticket for _, ticket in sorted(tables.tickets.items())),

@@ -16,6 +16,7 @@ from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.run import Message, Run
 from holdfast.model.schedules import Scheduled
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait
 from holdfast.model.writes import Define
 
@@ -149,7 +150,28 @@ class Beside(JobTable):
         self._undo.append(lambda: self.pruned.__setitem__(ns, before))
 
 
-class Tables(Beside):
+class Secrets(Beside):
+    """What open runs were given for their steps, encrypted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[RunKey, dict[str, Sealed]] = {}
+
+    def put_secrets(self, key: RunKey, secrets: tuple[Sealed, ...]) -> None:
+        """Keep what a run was given, in place of what it had under the same names."""
+        if secrets:
+            before = self.secrets.get(key, {})
+            self.secrets[key] = {**before, **{each.name: each for each in secrets}}
+            self._undo.append(lambda: self.secrets.__setitem__(key, before))
+
+    def drop_secrets(self, key: RunKey) -> None:
+        """Forget what a run was given: it is closed."""
+        if key in self.secrets:
+            before = self.secrets.pop(key)
+            self._undo.append(lambda: self.secrets.__setitem__(key, before))
+
+
+class Tables(Secrets):
     """Dictionaries named as the tables of the other stores. Change them by the methods only."""
 
     def __init__(self) -> None:
@@ -173,6 +195,8 @@ class Tables(Beside):
         else:
             self._undo.append(lambda: self.runs.__setitem__(key, before))
         self.runs[key] = run
+        if run.closed_at is not None:
+            self.drop_secrets(key)
 
     def drop_run(self, key: RunKey) -> None:
         """Delete a run and everything of it."""

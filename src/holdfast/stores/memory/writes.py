@@ -73,6 +73,7 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
         _define(tables, write.defines, now)
     if write.message is not None:
         tables.put_message(key, write.message)
+    tables.put_secrets(key, write.secrets)
     return Outcome(True, run if owned else limits.line_up_new(tables, write, run, now))
 
 
@@ -235,6 +236,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
             changed = changed._replace(wake_at=min(run.wake_at or now, now))
     tables.put_run(changed)
     tables.put_message(key, write.message._replace(n=place))
+    tables.put_secrets(key, write.secrets)
     return Outcome(True, changed)
 
 

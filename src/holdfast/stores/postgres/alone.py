@@ -45,6 +45,8 @@ async def write_alone(ask: Ask, batch: Sequence[Write], now: int | None) -> list
 
 
 async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
+    if isinstance(write, Create | Put) and write.secrets:
+        return await _write_secrets(ask, write, now)
     if type(write) is Put and (write.answers is not None or write.ends is not None):
         return await _answer(ask, write, now)
     special = _SPECIAL.get(type(write))
@@ -60,6 +62,16 @@ async def _write(ask: Ask, write: Write, now: int | None) -> Outcome:
     if isinstance(write, Advance) and write.supersedes:
         await forks.detach(ask, write.ns, write.run)
     return await _write_round(ask, write, now)
+
+
+async def _write_secrets(ask: Ask, write: Create | Put, now: int | None) -> Outcome:
+    """Keep secrets with the start, or the message, that brings them."""
+    outcome = await _write(ask, write._replace(secrets=()), now)
+    if outcome.applied:
+        run = write.id if isinstance(write, Create) else write.run
+        rows = [{"ns": write.ns, "run": run, **each._asdict()} for each in write.secrets]
+        await ask.many(SQL.put_secret, rows)
+    return outcome
 
 
 async def _write_round(ask: Ask, write: Write, now: int | None) -> Outcome:

@@ -14,6 +14,7 @@ from holdfast.model.jobs import Job
 from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
 from holdfast.model.schedules import scheduled_of
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import wait_of
 from holdfast.stores.postgres import forks
 from holdfast.stores.postgres.connection import Ask
@@ -49,6 +50,7 @@ async def dump(ask: Ask, now: int) -> Dump:
         tickets=tuple(map(Ticket._make, await ask(SQL.dump_tickets))),
         jobs=tuple(map(Job._make, await ask(SQL.dump_jobs))),
         schedules=tuple(map(scheduled_of, await ask(SQL.dump_schedules))),
+        secrets=_by_run(await ask(SQL.dump_secrets), Sealed._make),
     )  # fmt: skip
 
 

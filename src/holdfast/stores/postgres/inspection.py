@@ -13,6 +13,7 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
@@ -77,6 +78,11 @@ class Inspection(ABC):
         with reading():
             rows = await self._reads.fetch(SQL.ticket, ns=ns, run=run)
         return Ticket._make(rows[0]) if rows else None
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Return what a run was given for its steps, encrypted."""
+        with reading():
+            return await reader.secrets(self._reads, ns, run)
 
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""

@@ -59,7 +59,8 @@ def lone_of(batch: Sequence[Write]) -> Lone | None:
     if type(write) is Create:
         is_plain = write.labels is NO_LABELS and write.defines is None
         is_plain = is_plain and write.queue == DEFAULT_QUEUE
-        return Start(write) if is_plain and write.message is None else None
+        is_plain = is_plain and write.message is None and not write.secrets
+        return Start(write) if is_plain else None
     return None
 
 

@@ -13,6 +13,7 @@ from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
 from holdfast.model.waits import Wait, WaitFilter, wait_of
 from holdfast.stores.postgres import forks
@@ -169,6 +170,11 @@ def log_line(row: Sequence[Any]) -> LogLine:
 
 def _text(kept: bytes) -> str:
     return kept.decode("utf-8", "surrogatepass")
+
+
+async def secrets(line: Line, ns: str, run: str) -> tuple[Sealed, ...]:
+    """Return what a run was given for its steps, encrypted."""
+    return tuple(map(Sealed._make, await line.fetch(SQL.secrets_of_run, ns=ns, run=run)))
 
 
 async def waits(line: Line, wanted: WaitFilter) -> list[Wait]:

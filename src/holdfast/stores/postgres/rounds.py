@@ -273,14 +273,15 @@ def _key_of(write: Write) -> tuple[str, str] | None:
     match write:
         case Advance() if write.continues or write.supersedes:
             return None
-        case Put() if write.answers is not None or write.ends is not None:
+        case Put() if write.answers is not None or write.ends is not None or write.secrets:
             return None
         case Advance():
             return None if write.sends else (write.ns, write.run)
         case Put() | Annotate():
             return write.ns, write.run
         case Create():
-            return None if write.message is not None else (write.ns, write.id)
+            is_bare = write.message is None and not write.secrets
+            return (write.ns, write.id) if is_bare else None
         case Renew():
             return "worker", write.worker
         case _:

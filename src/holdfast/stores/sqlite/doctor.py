@@ -17,6 +17,7 @@ from holdfast.model.labels import labels_of
 from holdfast.model.limits import Ticket, queue_of
 from holdfast.model.run import Message, Run
 from holdfast.model.schedules import scheduled_of
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLOSED
 from holdfast.model.waits import wait_of
 from holdfast.stores.sqlite import forks
@@ -55,6 +56,9 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         tickets = tuple(map(Ticket._make, connection.execute(SQL.dump_tickets)))
         jobs = tuple(map(Job._make, connection.execute(SQL.dump_jobs)))
         schedules = tuple(map(scheduled_of, connection.execute(SQL.dump_schedules)))
+        kept: dict[RunKey, list[Sealed]] = {}
+        for ns, run, *row in connection.execute(SQL.dump_secrets):
+            kept.setdefault((ns, run), []).append(Sealed._make(row))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -64,6 +68,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
         queues=queues, tickets=tickets, jobs=jobs, schedules=schedules,
         children={(ns, run): Link(*link) for ns, run, *link in links},
+        secrets=_frozen(kept),
     )  # fmt: skip
 
 

@@ -18,9 +18,10 @@ from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
 from holdfast.model.schedules import Scheduled, ScheduleFilter
+from holdfast.model.secrets import Sealed
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
-from holdfast.stores.sqlite import doctor, limits, scheduling
+from holdfast.stores.sqlite import doctor, limits, reader, scheduling
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.readonly import Readonly, only_read
@@ -69,6 +70,10 @@ class Inspection(ABC):
     async def ticket(self, ns: str, run: str) -> Ticket | None:
         """Return the place of a run at its queue, if it has one."""
         return await self._look(lambda reads: limits.ticket(reads, ns, run))
+
+    async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
+        """Return what a run was given for its steps, encrypted."""
+        return await self._look(lambda reads: reader.secrets(reads, ns, run))
 
     async def workers(self) -> list[WorkerRow]:
         """Return the workers that have a lease or listen for work."""

@@ -14,6 +14,7 @@ from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.limits import Ticket
 from holdfast.model.makers import maker
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores import collecting
@@ -124,6 +125,12 @@ def message(connection: sqlite3.Connection, ns: str, run: str, id: str) -> Poste
     finally:
         connection.execute("COMMIT")
     return Posted(Run._make(row), None if told is None else Message._make(told))
+
+
+def secrets(connection: sqlite3.Connection, ns: str, run: str) -> tuple[Sealed, ...]:
+    """Return what a run was given for its steps, encrypted."""
+    rows = connection.execute(SQL.secrets_of_run, {"ns": ns, "run": run})
+    return tuple(map(Sealed._make, rows))
 
 
 def _before_start(connection: sqlite3.Connection, run: Run) -> int:

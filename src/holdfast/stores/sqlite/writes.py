@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.run import Message, Run
 from holdfast.model.schedules import scheduled_by
+from holdfast.model.secrets import Sealed
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
 from holdfast.model.writes import (
     Advance,
@@ -101,6 +102,13 @@ def _add_beside(connection: Connection, write: Create, now: int) -> None:
     if write.message is not None:
         connection.execute(SQL.first_message, (write.ns, write.id))
         _add_messages(connection, write.ns, write.id, (write.message,))
+    if write.secrets:
+        _add_secrets(connection, write.ns, write.id, write.secrets)
+
+
+def _add_secrets(connection: Connection, ns: str, run: str, secrets: tuple[Sealed, ...]) -> None:
+    rows = [{"ns": ns, "run": run, **each._asdict()} for each in secrets]
+    connection.executemany(SQL.put_secret, rows)
 
 
 def _add_labels(connection: Connection, ns: str, run: str, labels: Labels) -> None:
@@ -244,6 +252,8 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
         waiting.settle(connection, ns, run, write.answers, now)
     if write.ends is not None:
         jobs.end(connection, ns, run, write.ends)
+    if write.secrets:
+        _add_secrets(connection, ns, run, write.secrets)
     return Outcome(True, changed)
 
 

@@ -14,9 +14,8 @@ TOPICS = (
     "limits", "lines",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
-    "transactions", "jobs", "schedules",
-    "isolation",
-    "notices", "durability", "sharing",
+    "transactions", "jobs", "schedules", "secrets",
+    "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 
 
