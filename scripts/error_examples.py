@@ -116,6 +116,7 @@ ALL = (
         type="StepOutcomeUnknown",
         message="it had begun when its worker was lost; whether it ended is not known",
     ),
+    errors.ProcessDied(step="render#1", how="signal SIGKILL"),
     errors.NonRetryable("no such customer"),
     errors.BadStatement(
         sql="COMMIT",

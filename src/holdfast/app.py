@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import BadDefinition
+from holdfast.fronts.function.isolation import check_isolated
 from holdfast.fronts.function.logs import checked_loggers
 from holdfast.fronts.function.naming import check_name, described
 from holdfast.fronts.function.step import (
@@ -33,6 +34,7 @@ from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
 from holdfast.model.durations import Duration
 from holdfast.model.labels import MOST, Value
 from holdfast.model.limits import Limits, Rate, checked_limits, checked_managed
+from holdfast.model.options import Isolate
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from holdfast.model.retry import Retry
 from holdfast.ports.transaction import Transaction
@@ -158,6 +160,7 @@ class App:
         secrets: Iterable[str] = (),
         queue: str | None = None,
         queue_timeout: Duration | None = None,
+        isolate: Isolate | None = None,
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -175,6 +178,7 @@ class App:
         secrets: Iterable[str] = (),
         queue: str | None = None,
         queue_timeout: Duration | None = None,
+        isolate: Isolate | None = None,
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
@@ -185,7 +189,8 @@ class App:
         `at_most_once` is recorded before it begins, and never tried again: if its worker is lost
         meanwhile, the body gets `StepOutcomeUnknown`. `secrets` are the names of those it reads
         with `hf.secret`: it begins when all of them are here. One with a `queue` is done as a job
-        by any worker that serves it, and may wait there for `queue_timeout`.
+        by any worker that serves it, and may wait there for `queue_timeout`. With
+        `isolate="process"` it runs in a process of its own, which is killed if it must be.
         """
         settings = settings_of(
             retry=retry,
@@ -194,11 +199,13 @@ class App:
             heartbeat_timeout=heartbeat_timeout,
             queue=queue,
             queue_timeout=queue_timeout,
-        )
+        )._replace(isolate=isolate)
         if at_most_once:
             settings = once(settings)
 
         def register(target: Callable[..., Any]) -> Step[..., Any]:
+            if isolate is not None:
+                check_isolated(target, isolate)
             made = make_step(
                 target, name=name, settings=settings, raises=raises,
                 completes_later=completes_later, secrets=secrets,

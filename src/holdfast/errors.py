@@ -699,6 +699,17 @@ class StepOutcomeUnknown(StepFailed):
     hint = "Look at the other side for what it did; retry the run only if it may run again."
 
 
+class ProcessDied(HoldfastError):
+    """The process of an isolated step ended before the step did: the attempt has failed."""
+
+    code = "HF410"
+    hint = "See whether it ran out of memory or crashed in native code; it is tried again."
+
+    def __init__(self, *, step: str, how: str) -> None:
+        self.step, self.how = step, how
+        super().__init__(f"The process of step {step} died: {how}. {self.hint}")
+
+
 class NonRetryable(HoldfastError):
     """Raise it in a step, or subclass it, to fail the step without another attempt."""
 

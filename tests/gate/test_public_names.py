@@ -20,8 +20,8 @@ InvalidArguments InvalidCursor InvalidDuration InvalidExport InvalidFilter Inval
 InvalidSchedule InvalidTag InvalidToken InvalidValue Item KeyRing Labels Listing LogLine
 LoggingObserver MapFailed MessageConflict MissingExtra MoveRefused MultiObserver NonRetryable
 NotInBody NotInStep ObservedEvent Observer OpenQuestion OpenTelemetryObserver OutcomeUnknown
-Overlap PayloadTooLarge Progress PrometheusObserver PsycopgWitness Query QueryFailed QuestionList
-QueueState Queues Rate ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed
+Overlap PayloadTooLarge ProcessDied Progress PrometheusObserver PsycopgWitness Query QueryFailed
+QuestionList QueueState Queues Rate ReplayMismatch Retry RetryAfter Run RunCancelled RunClosed
 RunCompensationFailed RunConflict RunFailed RunHandle RunNotFound RunTerminated RunTimedOut Saga
 Schedule ScheduleConflict ScheduleNotFound ScheduleState Schedules Secret SecretProvider
 SecretSerialisationError Settings Signal SlotState SqlAlchemyWitness SqliteWitness Step StepFailed

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.model.retry import Retry
+
+Isolate = Literal["process"]
 
 
 class StepOptions(NamedTuple):
@@ -22,3 +24,5 @@ class StepOptions(NamedTuple):
     """Where it waits for a worker that does it as a job; None: it runs where its run is."""
     queue_timeout: int | None = None
     """How long it may wait there before it begins."""
+    isolate: Isolate | None = None
+    """Whether it runs in a process of its own."""

@@ -29,6 +29,8 @@ class Settings:
     """Steps that run at once."""
     threads: int = 32
     """How many of them may be plain functions."""
+    processes: int = 4
+    """Isolated steps that run at once, each in a process of its own."""
     runs: int = 1_000
     """Runs held at once."""
     machines: int = 1_000
@@ -65,7 +67,9 @@ class Settings:
     """The address under which a server takes outcomes of steps: `hf.callback_url()` begins so."""
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew", "poll", "flush", "steps", "threads", "runs", "history"):
+        for name in (
+            "lease", "renew", "poll", "flush", "steps", "threads", "processes", "runs", "history",
+        ):  # fmt: skip
             self._check(name, "a number above 0", lambda value: value > 0)
         for name in ("machines", "keep", "cancel_grace", "drain", "slow_turn", "slow_loop", "deaf"):
             self._check(name, "a number from 0 on", lambda value: value >= 0)

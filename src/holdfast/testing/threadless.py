@@ -36,6 +36,7 @@ class Inline(Threads):
 
 
 def without_threads(worker: Worker) -> Worker:
-    """Have a worker's sync steps run where they are called."""
+    """Have a worker's sync and isolated steps run where they are called."""
+    worker.steps.isolates = False
     vars(worker.steps)["_pool"] = Inline(1, "inline")
     return worker

@@ -119,6 +119,11 @@ def capture(names: Iterable[str]) -> Callable[[], None]:
     return stop
 
 
+def captured() -> list[str]:
+    """Return the loggers that are listened to now, beside our own."""
+    return [name for name, count in _captured.items() if count]
+
+
 def checked_loggers(names: Any) -> tuple[str, ...]:
     """Return the names of loggers as a tuple. Raises `BadDefinition`."""
     listed = () if isinstance(names, str) else tuple(names)

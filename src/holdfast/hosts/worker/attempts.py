@@ -80,7 +80,8 @@ def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:
 def limit_until(options: StepOptions, due: int | None, clock: Callable[[], int]) -> Limit | None:
     """Return the same of an attempt that must be over when it is `due`."""
     timeout = options.timeout
-    if timeout is None and due is None and options.heartbeat_timeout is None:
+    is_free = timeout is None and due is None and options.heartbeat_timeout is None
+    if is_free and options.isolate is None:  # what is isolated is always watched
         return None
 
     def limit() -> int:

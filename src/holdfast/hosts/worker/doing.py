@@ -18,7 +18,15 @@ from holdfast.model.annotations import Annotations, LogLine
 from holdfast.model.asks import StepAsk
 from holdfast.model.commands import ReportJob
 from holdfast.model.events import Failure
-from holdfast.model.jobs import NOBODY_KNOWS, Job, JobRef, kinds_of, reported, terms_of
+from holdfast.model.jobs import (
+    NOBODY_KNOWS,
+    Job,
+    JobRef,
+    Reported,
+    kinds_of,
+    reported,
+    terms_of,
+)
 from holdfast.model.run import Loaded
 from holdfast.model.secrets import Secret
 from holdfast.model.waits import Token
@@ -206,6 +214,8 @@ class JobBook(Notebook):
 def told(step: Any, job: Job, error: BaseException, *, final: bool = False) -> bytes:
     """Return what a run is told of an attempt that failed."""
     delay = None
+    if isinstance(error, Reported):  # of a process of its own
+        return reported(error.failure, sorted(error.kinds), delay=error.delay, final=final)
     if isinstance(error, RetryAfter):
         delay = round(error.delay.total_seconds() * 1e6)
     failure: Failure = step.describe(error, job.attempt)

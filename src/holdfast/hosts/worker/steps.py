@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.completing import CompleteLater
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS, Attempt
+from holdfast.hosts.worker.isolating import Processes
 from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
 from holdfast.model.annotations import LogLine
@@ -137,7 +138,7 @@ class StepRun(Attempt):
 class Steps:
     """The slots of one worker."""
 
-    def __init__(self, *, slots: int, threads: int) -> None:
+    def __init__(self, *, slots: int, threads: int, processes: int = 1) -> None:
         self._slots, self._threads = slots, threads
         self._waiting: deque[StepRun] = deque()
         # Not a set, whose order would be that of addresses: steps are told in the order they began.
@@ -149,6 +150,10 @@ class Steps:
         self.written_off = 0
         self.entered: Callable[[StepRun], None] | None = None
         """What is called in the context of an attempt before it begins."""
+        self.isolates = True
+        """Whether isolated steps run in processes; else they run as others do."""
+        self._processes = Processes()
+        self._busy_processes = asyncio.Semaphore(processes)
 
     @property
     def running(self) -> int:
@@ -192,6 +197,7 @@ class Steps:
             _, stubborn = await asyncio.wait(tasks, timeout=PATIENCE)
             if stubborn:
                 log.warning("%d steps ignored their cancellation and were left", len(stubborn))
+        await self._processes.stop()
         if self._pool is not None:
             self._pool.stop()
 
@@ -258,6 +264,10 @@ class Steps:
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit
+        if limit is not None and self.isolates and step.settings.isolate is not None:
+            async with self._busy_processes, self._processes.one() as process:
+                # Nor is the start of a process.
+                return await _within(run, limit(), process.call, (run,), {})
         if step.is_async and limit is not None:
             return await _within(run, limit(), step.function, args, kwargs)
         # The wait for a thread is no part of the attempt: the limit is read when there is one.

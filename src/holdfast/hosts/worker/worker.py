@@ -80,7 +80,8 @@ class Worker:
         self.vault = Vault(store, app.namespace, app.secrets, runs=True)
         self.settings = settings or Settings()
         self.chance = chance
-        self.steps = Steps(slots=self.settings.steps, threads=self.settings.threads)
+        chosen = self.settings
+        self.steps = Steps(slots=chosen.steps, threads=chosen.threads, processes=chosen.processes)
         self.scribe = Scribe(store, self.settings.flush)
         self.sessions: dict[str, Session] = {}
         self.refusals = self.takeovers = 0
