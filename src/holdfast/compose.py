@@ -37,8 +37,6 @@ async def open_client(
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
     from holdfast.client import Client
     from holdfast.engines.local import LocalEngine
-    from holdfast.queues import declare as declare_queues
-    from holdfast.schedules import declare as declare_schedules
     from holdfast.talking import new_id
 
     is_store = not isinstance(url, str) and hasattr(url, "claim")
@@ -46,8 +44,8 @@ async def open_client(
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
-        if app.queues and not moved_to(store):
-            await declare_queues(store, app.namespace, app.queues)  # before anything here can begin
+        if not moved_to(store):
+            await declare(app, store)  # before anything here can begin
         host = None
         if worker:
             must_be_here(store)
@@ -61,8 +59,6 @@ async def open_client(
         stack.push_async_callback(engine.close)
         if host is not None:
             await stack.enter_async_context(host)
-        if app.schedules and not moved_to(store):
-            await declare_schedules(store, app.namespace, app.schedules)
         yield Client(app, engine)
 
 
@@ -85,6 +81,18 @@ def keys_of(keys: Keys | None = None) -> Keys | None:
     from holdfast.codecs.keyring import KeyRing
 
     return KeyRing.from_env()
+
+
+async def declare(app: App, store: Store) -> None:
+    """Keep in the store what the app says of its queues and schedules."""
+    if app.queues:
+        from holdfast import queues
+
+        await queues.declare(store, app.namespace, app.queues)
+    if app.schedules:
+        from holdfast import schedules
+
+        await schedules.declare(store, app.namespace, app.schedules)
 
 
 def store_of(url: str) -> Store:

@@ -1,10 +1,13 @@
 """`holdfast queues`, and what `runs why` says of a run in line."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SAMPLE, Type
+from tests.cli.conftest import SAMPLE, Shell, Type, environment
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +65,35 @@ def test_what_cannot_be_is_refused(
     result = typed(*words)
     assert told in result.stderr
     assert result.exit_code == code, result.stderr
+
+
+DECLARING = """
+import holdfast as hf
+
+app = hf.App("office")
+app.queue("mail", concurrency=2)
+
+
+@app.workflow
+async def report(team: str) -> str:
+    return team
+
+
+app.schedule("nightly", report.bind("ops"), hf.Schedule(cron="0 3 * * *"))
+"""
+
+
+def test_a_worker_keeps_what_its_app_declares(url: str, shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "office.py").write_text(DECLARING)
+    command = [sys.executable, "-m", "holdfast", "worker", str(tmp_path / "office.py")]
+    worker = subprocess.Popen(command, env=environment(url), stderr=subprocess.PIPE, text=True)
+    try:
+        assert worker.stderr is not None
+        assert "holdfast worker · app office" in worker.stderr.readline()
+        [queue] = json.loads(shell("queues", "list", "--json").stdout)["queues"]
+        [schedule] = json.loads(shell("schedules", "list", "--json").stdout)["schedules"]
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert (queue["queue"], queue["concurrency"]) == ("mail", 2)
+    assert schedule["id"] == "nightly"

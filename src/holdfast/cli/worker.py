@@ -76,11 +76,10 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     import asyncio
 
     from holdfast.cli.door import store_at
-    from holdfast.compose import keys_of, must_be_here
+    from holdfast.compose import declare, keys_of, must_be_here
     from holdfast.fronts.function import lint
     from holdfast.hosts.worker import Worker
     from holdfast.hosts.worker.opening import open_unless
-    from holdfast.schedules import declare
     from holdfast.talking import new_id
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
@@ -98,7 +97,7 @@ async def _work(app: App, url: str, settings: Settings) -> None:
         return
     try:
         must_be_here(store)
-        await declare(store, app.namespace, app.schedules)
+        await declare(app, store)
         worker = Worker(app, store, id=new_id(store.now()), settings=settings)
         worker.vault.keys = keys_of()
         async with worker:
