@@ -67,9 +67,17 @@ def who_holds_it_hands_it_in(world: World) -> list[str]:
     return wrong + no_ghost_goes_on(world)
 
 
+@app.step(queue="gpu")
+async def slow(n: int) -> int:
+    """Still runs on its second worker when the first, which was frozen, wakes with a result."""
+    effect(here())
+    await asyncio.sleep(40)
+    return n
+
+
 @app.workflow
 async def alone() -> int:
-    return await long(2)
+    return await slow(2)
 
 
 async def run_alone(caller: Caller) -> None:

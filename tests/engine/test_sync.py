@@ -35,6 +35,16 @@ async def converts() -> int:
     return await convert()
 
 
+@app.step(secrets=["token"])
+async def sign_in() -> int:
+    return len(hf.secret("token").reveal())
+
+
+@app.workflow
+async def signs_in() -> int:
+    return await sign_in()
+
+
 @app.workflow
 async def asks() -> bool:
     return await hf.ask("ok?")
@@ -284,6 +294,12 @@ def use_answer(client: hf.SyncClient) -> None:
     assert run.result() is True
 
 
+def use_supply_secret(client: hf.SyncClient) -> None:
+    run = client.start(signs_in.bind(), id="signs-in")
+    run.supply_secret("token", hf.Secret("hunter22"))
+    assert run.result() == 8
+
+
 def use_complete(client: hf.SyncClient) -> None:
     run = client.start(converts.bind(), id="completed")
     until(run, "waiting")
@@ -346,6 +362,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "complete"): use_complete,
     (hf.Client, "fail"): use_fail,
     (hf.RunHandle, "answer"): use_answer,
+    (hf.RunHandle, "supply_secret"): use_supply_secret,
     (hf.RunHandle, "result"): use_result,
     (hf.RunHandle, "describe"): use_describe,
     (hf.RunHandle, "labels"): use_labels,

@@ -68,7 +68,7 @@ def test_a_ledger(store: Where) -> None:
     debts = [("ada", "bob", 2_500), ("bob", "eve", 12_000), ("ada", "eve", 90_000)]
     report = crashtest(ledger.settle.bind(debts), store=store)
     assert report.violations == []
-    assert sum(point.call.method == "transact" for point in report.points) > 30
+    assert sum(point.call.method == "transact" for point in report.points) >= 30
 
 
 def test_a_subscription_that_ends(store: Where) -> None:

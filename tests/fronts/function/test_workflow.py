@@ -48,7 +48,7 @@ def test_settings_of_a_call_are_checked(checkout) -> None:
     with pytest.raises(BadDefinition, match="on_parent_close='kill' is no policy"):
         checkout.options(on_parent_close="kill")
     settings = checkout.options(id="x", timeout=2, queue="far", priority=1).settings
-    assert settings == ("x", "terminate", 2_000_000, "far", 1)
+    assert settings == ("x", "terminate", 2_000_000, "far", 1, None)
     assert repr(checkout.options()) == "<child call of checkout>"
 
 
