@@ -140,7 +140,7 @@ async def agree(seed: int, path: Path, url: str) -> tuple[int, dict[str, set[str
     return step, seen
 
 
-LATER = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6)]
+LATER = [pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4, 5, 171_346_990)]
 
 
 @pytest.mark.parametrize("seed", [0, 1, *LATER, None])

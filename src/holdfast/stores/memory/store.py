@@ -348,6 +348,8 @@ def _choose(
     if claim.limit <= 0:
         return ()
     for run, is_admitted in due:
+        if any(run.id == each.id for each in chosen):
+            continue  # it was due, and stood in line too
         if run.strikes >= 2 and not is_admitted:
             if not claim.suspects:
                 continue
