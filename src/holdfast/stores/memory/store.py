@@ -7,7 +7,7 @@ leases by the store's clock, one commit a batch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
@@ -347,9 +347,7 @@ def _choose(
     suspects = 0
     if claim.limit <= 0:
         return ()
-    for run, is_admitted in due:
-        if any(run.id == each.id for each in chosen):
-            continue  # it was due, and stood in line too
+    for run, is_admitted in _once(due, chosen):
         if run.strikes >= 2 and not is_admitted:
             if not claim.suspects:
                 continue
@@ -364,6 +362,13 @@ def _choose(
         if len(chosen) >= claim.limit:
             break
     return tuple(convicts)
+
+
+def _once(due: Iterable[tuple[Run, bool]], chosen: list[Run]) -> Iterator[tuple[Run, bool]]:
+    """Leave out what was chosen already: it was due, and stood in line too."""
+    for run, is_admitted in due:
+        if all(run.id != each.id for each in chosen):
+            yield run, is_admitted
 
 
 def _matches(run: Run, labels: Labels, filter: Filter) -> bool:
