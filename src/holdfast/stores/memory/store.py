@@ -7,7 +7,7 @@ leases by the store's clock, one commit a batch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from holdfast.model.annotations import LogFilter, LogLine
 from holdfast.model.buckets import buckets_of
@@ -328,8 +328,8 @@ def _along_the_lanes(
             lanes.setdefault((run.priority, first, run.queue, False), []).append(run)
     lanes.update({(*head, True): [] for head in lines.heads()})
     for (priority, _, queue, is_line), runs in sorted(lanes.items(), key=lambda lane: lane[0]):
-        for run in runs:
-            if lines.room_on_worker(queue):
+        for run in runs:  # of those that also stood in line, some were admitted meanwhile
+            if run not in chosen and lines.room_on_worker(queue):
                 yield run, False
         if is_line and len(chosen) < claim.limit:
             for run in lines.admit(queue, priority, claim.limit - len(chosen)):
@@ -347,7 +347,7 @@ def _choose(
     suspects = 0
     if claim.limit <= 0:
         return ()
-    for run, is_admitted in _once(due, chosen):
+    for run, is_admitted in due:
         if run.strikes >= 2 and not is_admitted:
             if not claim.suspects:
                 continue
@@ -362,13 +362,6 @@ def _choose(
         if len(chosen) >= claim.limit:
             break
     return tuple(convicts)
-
-
-def _once(due: Iterable[tuple[Run, bool]], chosen: list[Run]) -> Iterator[tuple[Run, bool]]:
-    """Leave out what was chosen already: it was due, and stood in line too."""
-    for run, is_admitted in due:
-        if all(run.id != each.id for each in chosen):
-            yield run, is_admitted
 
 
 def _matches(run: Run, labels: Labels, filter: Filter) -> bool:

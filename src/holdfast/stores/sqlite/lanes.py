@@ -60,7 +60,10 @@ class Lanes:
                 yield from lines.admit(queue, priority, self._claim.limit - len(chosen))
                 continue
             for run in self._of(Lane(queue, priority, 0)):
-                if queue not in lines.queues or lines.room_on_worker(queue):
+                # Of those that also stood in line, some were admitted meanwhile.
+                if queue not in lines.queues or (
+                    run.id not in lines.begun and lines.room_on_worker(queue)
+                ):
                     yield run
 
     def _of(self, lane: Lane) -> Generator[Run]:

@@ -444,8 +444,6 @@ def _choose(lanes: Lanes, claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
     for run in due:
-        if lines is not None and any(run.id == each.id for each in chosen):
-            continue  # it was due, and stood in line too
         if run.strikes >= 2 and not (lines and run.id in lines.begun):
             if run.strikes >= claim.strikes:
                 convicts.append(run)

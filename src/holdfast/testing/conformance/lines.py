@@ -144,6 +144,13 @@ async def test_a_run_that_leaves_the_line_to_end_is_taken_once(harness: Harness)
     assert (await state(harness)).held == 0
 
 
+async def test_a_run_that_may_begin_and_has_to_end_is_taken_once(harness: Harness) -> None:
+    await manage(harness, concurrency=5)
+    await start(harness, "a1", "a2", timeout=5 * SECOND)
+    harness.clock.advance(6 * SECOND)
+    assert sorted(await take(harness)) == ["a1", "a2"]
+
+
 async def test_a_message_to_a_run_in_line_wakes_nobody(harness: Harness) -> None:
     await manage(harness, concurrency=1)
     await start(harness, "a1", "a2")
