@@ -12,7 +12,7 @@ Where is what:
     ours.py  raw.py  raw_postgres.py  peers/
                   the drivers; each prints one JSON line per measurement
     flows.py  many.py  family.py    the workflows of ours; its W8; its W9 and W10
-    exact.py  timers.py             its W11; its W12
+    exact.py  timers.py  farm.py  sealed.py    its W11; its W12; its W13; its W14
     postgres.py   the server of a run, and new databases on it
     syncs.py      disk syncs a step, counted by strace or by the server
     drivers/      which PostgreSQL driver our store should use: a benchmark of its own

@@ -53,9 +53,9 @@ CONTENDERS = (
         "holdfast",
         "sqlite",
         "Holdfast, SQLite",
-        ("w1", "w2", "w3", "w4", "w5", "w9", "w10", "w11", "w12"),
+        ("w1", "w2", "w3", "w4", "w5", "w6", "w9", "w10", "w11", "w12", "w13", "w14"),
     ),
-    Contender("langgraph", "sqlite", "LangGraph", ("w1", "w2", "w4", "w5")),
+    Contender("langgraph", "sqlite", "LangGraph", ("w1", "w2", "w4", "w5", "w6")),
     Contender("dbos", "sqlite-wal", "DBOS, WAL on", ("w1", "w2", "w3", "w4", "w5", "w11")),
     Contender("dbos", "sqlite", "DBOS, as shipped", ("w1", "w2", "w3", "w4")),
     Contender("raw", POSTGRES, "raw limit", ("w1",)),
@@ -63,12 +63,12 @@ CONTENDERS = (
         "holdfast",
         POSTGRES,
         "Holdfast",
-        ("w1", "w2", "w3", "w4", "w5", "w8", "w9", "w10", "w11", "w12"),
+        ("w1", "w2", "w3", "w4", "w5", "w6", "w8", "w9", "w10", "w11", "w12", "w13", "w14"),
     ),
-    Contender("langgraph", POSTGRES, "LangGraph", ("w1", "w2", "w4", "w5")),
+    Contender("langgraph", POSTGRES, "LangGraph", ("w1", "w2", "w4", "w5", "w6")),
     Contender("dbos", POSTGRES, "DBOS", ("w1", "w2", "w3", "w4", "w5", "w11")),
-    Contender("pgqueuer", POSTGRES, "PgQueuer, to start", ("w3",)),
-    Contender("procrastinate", POSTGRES, "Procrastinate, to start", ("w3",)),
+    Contender("pgqueuer", POSTGRES, "PgQueuer, to start", ("w3", "w13")),
+    Contender("procrastinate", POSTGRES, "Procrastinate, to start", ("w3", "w13")),
 )
 
 

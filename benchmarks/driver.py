@@ -97,23 +97,25 @@ def say(word: str, value: object = "") -> None:
     sys.stdout.flush()
 
 
-def killed_and_resumed(module: str, first: tuple[object, ...], again: tuple[object, ...]) -> str:
+def killed_and_resumed(
+    module: str, first: tuple[object, ...], again: tuple[object, ...], roles: str = ""
+) -> str:
     """SIGKILL a child that has reached its last step; return what those say that come after it.
 
     Each of them ends when it has come to the same step, so the next finds what the first has
     found. It is the one in the middle that counts: a single one is at the mercy of its neighbours.
     """
-    with child(module, "crash", *first) as process:
+    with child(module, f"{roles}crash", *first) as process:
         hear(process, "reached")
         process.send_signal(signal.SIGKILL)
         process.wait()
     os.sync()  # what was written before is not of this measurement
-    told = [_resumed(module, again) for _ in range(RESUMES)]
+    told = [_resumed(module, again, f"{roles}resume") for _ in range(RESUMES)]
     return sorted(told, key=lambda each: float(each.split()[0]))[RESUMES // 2]
 
 
-def _resumed(module: str, again: tuple[object, ...]) -> str:
-    with child(module, "resume", *again) as process:
+def _resumed(module: str, again: tuple[object, ...], role: str) -> str:
+    with child(module, role, *again) as process:
         return hear(process, "resumed")
 
 

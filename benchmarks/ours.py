@@ -18,7 +18,7 @@ from statistics import median
 from typing import TypeVar
 
 import holdfast as hf
-from benchmarks import exact, family, many, postgres, timers
+from benchmarks import exact, family, farm, graphs, many, postgres, sealed, timers
 from benchmarks.calibrate import rss_bytes, speed
 from benchmarks.driver import (
     Task,
@@ -43,7 +43,7 @@ from benchmarks.pace import (
 from benchmarks.raw import Disk, chain_of
 from benchmarks.raw_postgres import Bare
 from benchmarks.rows import Row, emit
-from benchmarks.work import AT_ONCE, STEPS
+from benchmarks.work import AT_ONCE, BIG, STEPS
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.sqlite.writer import Writer
@@ -321,6 +321,24 @@ async def start_waiting(client: hf.Client, n: int) -> None:
     gc.collect()
 
 
+async def w6(task: Task) -> None:
+    with new_store(task.store) as url:
+        async with app.open(url) as client:
+            figures = await graphs.graph_figures(client, task.size, partial(disk_bytes, url))
+            settings = await settings_in_use()
+    with new_store(task.store) as url:
+        asked = (url, task.size.big)
+        told = killed_and_resumed(MODULE, asked, (url,), "graph_")
+        figures["graph_resume_ms"] = float(told)
+    emit(Row("holdfast", task.store, "w6", "", figures, settings, speed()))
+
+
+async def graph_crash(url: str, n: str) -> None:
+    Here.on_last_step = lambda: say("reached")
+    async with app.open(url) as client:
+        await (await client.start(graphs.long.bind(graphs.begun(int(n), BIG)))).result()
+
+
 async def w8(task: Task) -> None:
     with new_store(task.store) as url:
         figures = await many.figures_of(MODULE, url, task.size.many)
@@ -351,6 +369,21 @@ async def w12(task: Task) -> None:
     emit(Row("holdfast", task.store, "w12", "", figures, {}, speed()))
 
 
+async def w13(task: Task) -> None:
+    with new_store(task.store) as url, child(MODULE, "farm", url) as other:
+        hear(other, "ready")
+        async with farm.app.open(url, settings=hf.Settings(queues=["default"])) as client:
+            figures = await farm.job_figures(client, task.size.pickups)
+    emit(Row("holdfast", task.store, "w13", "", figures, {}, speed()))
+
+
+async def w14(task: Task) -> None:
+    with new_store(task.store) as url:
+        async with opened(task.store) as plain, app.open(url, keys=sealed.RING) as client:
+            figures = await sealed.sealing_figures(plain, client, task.size.chain_seconds)
+    emit(Row("holdfast", task.store, "w14", "", figures, {}, speed()))
+
+
 def in_loop(piece: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
     return lambda *given: asyncio.run(piece(*given))
 
@@ -361,18 +394,24 @@ PIECES: Mapping[str, Callable[[Task], Coroutine[object, object, None]]] = {
     "w3": w3,
     "w4": w4,
     "w5": w5,
+    "w6": w6,
     "w8": w8,
     "w9": w9,
     "w10": w10,
     "w11": w11,
     "w12": w12,
+    "w13": w13,
+    "w14": w14,
     "chain": partial(counted_chains, lanes=1),
     "crowd": partial(counted_chains, lanes=AT_ONCE),
 }
 ROLES: Mapping[str, Callable[..., Coroutine[object, object, None]]] = {
     "worker": serve,
+    "farm": farm.serve,
     "crash": crash,
     "resume": resume,
+    "graph_crash": graph_crash,
+    "graph_resume": resume,
     "park": park,
     "tick": many.tick,
 }

@@ -140,6 +140,16 @@ class Goals:
         yield self.at_most("w5", "memory a parked run", "KiB", 0.2, "parked_kib")
         yield self.at_most("w5", "on disk a run", "KiB", 2.0, "disk_kib")
         yield self.at_most("w5", "on disk a run, of 100,000", "KiB", 2.0, "parked_disk_kib")
+        for what, key in (
+            ("a node, as fast as LangGraph", "node_ms"),
+            ("a node of a loop, as fast as LangGraph", "loop_ms"),
+            ("a node with 1 MB of state, as fast as LangGraph", "big_ms"),
+        ):
+            yield Target("w6", what, "times", "at least", 3.0, None, self.beats(key, langgraph))
+        # Four times what a node changes, and 600.
+        yield self.at_most(
+            "w6", "stored a node that changes 100 bytes", "bytes", 1_000.0, "node_bytes"
+        )
         yield Target(
             "w8",
             "the last tenth's rate, of the first tenth's",
@@ -151,6 +161,28 @@ class Goals:
         )
         yield self.at_most("w8", "memory a run done", "KiB", 0.05, "growth_kib")
         yield self.at_most("w8", "a claim, full queue to empty", TIMES, 2.0, "claim_ratio")
+
+        yield Target(
+            "w11",
+            "exactly-once steps, 50 at a time, the rate of DBOS",
+            "times",
+            "at least",
+            1.0,
+            None,
+            self.beats("exact_s", dbos),
+        )
+        yield self.at_most("w12", "a timer's lateness, p50", "ms", 50.0, "late_ms")
+        if queues := QUEUES[self.family]:
+            yield Target(
+                "w13",
+                "a job's pick-up, as fast as the best queue",
+                "times",
+                "at least",
+                1.0,
+                None,
+                self.beats("job_ms", queues),
+            )
+        yield self.at_most("w14", "an encrypted step, of a plain one", TIMES, 1.25, "sealed_ratio")
 
     def beats(self, key: str, others: Sequence[str]) -> Reading:
         return times_as_good(key, OURS[self.family], others)

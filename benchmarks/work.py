@@ -12,12 +12,18 @@ from typing import Literal
 
 STEPS = 10  # in a chain
 AT_ONCE = 50  # chains in flight, W1's second half
+BIG = "x" * 1_000_000  # W6: of the state, what no node changes
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def small_result(i: int) -> dict[str, object]:
     """Return what every trivial step of every engine returns."""
     return {"i": i, "ok": True, "name": "step", "payload": "x" * 40}
+
+
+def changed(i: int) -> str:
+    """Return the 100 bytes that a node of every engine changes of a large state."""
+    return f"{i:0100d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,9 @@ class Size:
     history: int  # W4 completed steps
     long_history: int  # W4 again, to see that it is linear (ours only)
     waiting: int  # W5 waiting runs
+    rounds: int  # W6 nodes of a loop
+    big: int  # W6 nodes that change a little of a large state
+    big_peer: int  # the same of LangGraph, which on SQLite stores the state whole each time
     parked: int  # W5 again, more than a worker keeps in memory (ours only)
     many: int  # W8 runs in all
     spread: int  # W9 steps of one map
@@ -52,6 +61,9 @@ FULL = Size(
     history=1_000,
     long_history=10_000,
     waiting=10_000,
+    rounds=1_000,
+    big=1_000,
+    big_peer=100,
     parked=100_000,
     many=100_000,
     spread=10_000,
@@ -70,6 +82,9 @@ QUICK = Size(
     history=1_000,
     long_history=10_000,
     waiting=500,
+    rounds=100,
+    big=100,
+    big_peer=20,
     parked=2_000,
     many=4_000,
     spread=1_000,
@@ -106,6 +121,12 @@ WORKS: Mapping[str, Work] = {
             judged_small=False,
         ),
         Work(
+            "w6",
+            "graph",
+            "10 nodes in sequence; a loop of {0.rounds:,} nodes; {0.big:,} nodes that change 100 "
+            "bytes of a state of 1 MB",
+        ),
+        Work(
             "w8",
             "size",
             "{0.many:,} runs of three steps, queued; one worker process, then two",
@@ -132,6 +153,8 @@ WORKS: Mapping[str, Work] = {
             each_round=False,
             judged_small=False,
         ),
+        Work("w13", "job", "a run asks for a step on a queue that another process serves"),
+        Work("w14", "encryption", "the chain with a key ring, in turns with one without"),
     )
 }
 
@@ -170,6 +193,11 @@ FIGURES: Mapping[str, Figure] = {
         Figure("parked_kib", "w5", "worker memory a parked run, of {0.parked:,}", "KiB"),
         Figure("disk_kib", "w5", "on disk a run", "KiB"),
         Figure("parked_disk_kib", "w5", "on disk a run, of {0.parked:,}", "KiB"),
+        Figure("node_ms", "w6", "10 nodes, a node, p50", "ms"),
+        Figure("loop_ms", "w6", "a loop of {0.rounds:,}, a node", "ms"),
+        Figure("big_ms", "w6", "a state of 1 MB, a node", "ms"),
+        Figure("node_bytes", "w6", "a state of 1 MB, stored a node", "bytes"),
+        Figure("graph_resume_ms", "w6", "the same, killed, to the next node", "ms"),
         Figure("many_s", "w8", "{0.many:,} queued runs, one host", "runs/s", better="higher"),
         Figure("flat", "w8", "the last tenth's rate, of the first tenth's", TIMES, better="higher"),
         Figure("growth_kib", "w8", "worker memory a run done", "KiB"),
@@ -183,6 +211,11 @@ FIGURES: Mapping[str, Figure] = {
         Figure("family_mib", "w10", "worker memory, when all are done", "MiB"),
         Figure("late_ms", "w12", "a timer's lateness, {0.asleep:,} others asleep, p50", "ms"),
         Figure("late_p99_ms", "w12", "the same, p99", "ms", follows="late_ms"),
+        Figure("job_ms", "w13", "asked to begun elsewhere, p50", "ms"),
+        Figure("job_p99_ms", "w13", "the same, p99", "ms", follows="job_ms"),
+        Figure("job_result_ms", "w13", "asked to its result, p50", "ms"),
+        Figure("sealed_us", "w14", "encryption, a step, time of the processor", "us"),
+        Figure("sealed_ratio", "w14", "of the processor's time of a plain step", TIMES),
         Figure("claim_ratio", "w8", "of the claim with an empty queue", TIMES),
     )
 }

@@ -18,6 +18,7 @@ import holdfast as hf
 from chaos import flows
 from holdfast.machine.values import digest
 from holdfast.model.dump import Sent, Started
+from holdfast.model.status import OPEN
 
 T = TypeVar("T")
 NS = "default"
@@ -66,16 +67,28 @@ class Driver:
             playing.add(asyncio.create_task(self._one(number, Random(f"{self._seed} {number}"))))
             number += 1
             await asyncio.sleep(chance.uniform(*PAUSE))
+        playing.add(asyncio.create_task(self._stop_the_clock()))
         _, late = await asyncio.wait(playing, timeout=drain)
         for task in late:
             task.cancel()
         await asyncio.gather(*playing, return_exceptions=True)
 
+    async def _stop_the_clock(self) -> None:
+        """Have no more runs started by the schedule, and wait for those that were."""
+        await self._surely(lambda: self._client.schedules.pause(flows.TICK))
+        wanted = f"workflow:{flows.ticked.name} status:{','.join(sorted(OPEN))}"
+        while True:
+            found, _ = await self._surely(lambda: self._client.list(filter=wanted, limit=1))
+            if not found.runs:
+                return
+            await asyncio.sleep(AGAIN)
+
     async def _one(self, n: int, chance: Random) -> None:
         try:
             shape = flows.SHAPES[n % len(flows.SHAPES)]
             bound, id = shape.bind(n), f"{shape.name}-{n}"
-            run, _ = await self._surely(lambda: self._client.start(bound, id=id))
+            key = flows.key_of(n) if shape.name == flows.NARROW else None
+            run, _ = await self._surely(lambda: self._client.start(bound, id=id, queue_key=key))
             start = Started(NS, id, shape.name, digest(bound.input))
             told = self.told[id] = Told(shape.name, n, start)
             await self._play(run, told, chance)

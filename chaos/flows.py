@@ -1,4 +1,4 @@
-"""The workflows: chains, fan-out, timers, signals, retries, cancels; and what each must come to.
+"""The workflows, from chains to jobs, limits and schedules; and what each must come to.
 
 Every step returns the mark of its execution beside its value, and every run returns the marks it
 was given. So it shows whose execution was recorded, and that nobody ever saw another.
@@ -11,10 +11,16 @@ import threading
 from dataclasses import dataclass
 
 import holdfast as hf
-from chaos.journal import note
+from chaos.journal import note, note_end
 
 app = hf.App("chaos")
 go = hf.Signal("go", int)
+
+NARROW, NARROW_SLOTS, NARROW_OF_A_KEY = "narrow", 4, 2
+FARM, FARM_SLOTS, FARM_OF_A_KEY = "farm", 2, 1
+"""Queues with limits: one for runs, one for jobs."""
+app.queue(NARROW, concurrency=NARROW_SLOTS, key_concurrency=NARROW_OF_A_KEY)
+app.queue(FARM, concurrency=FARM_SLOTS, key_concurrency=FARM_OF_A_KEY)
 
 SIGNALS = 3
 PARTS = 5
@@ -83,6 +89,29 @@ def book(tx: hf.Transaction, n: int) -> Done:
     return Done(n + 1, mark)
 
 
+TOILED = "toil#"
+"""How the keys of jobs begin."""
+
+
+@app.step(queue=FARM)
+async def toil(n: int) -> Done:
+    mark = note()
+    await asyncio.sleep(0.01 + n % 5 * 0.02)
+    note_end(mark)
+    return Done(n + 1, mark)
+
+
+PAID = "pay#"
+"""How the keys of steps begin that run at most once."""
+
+
+@app.step(at_most_once=True)
+async def pay(n: int) -> Done:
+    mark = note()
+    await asyncio.sleep(0.02 + n % 4 * 0.05)
+    return Done(n + 1, mark)
+
+
 def ending(*done: Done) -> Ending:
     return Ending(sum(each.value for each in done), [each.mark for each in done])
 
@@ -145,7 +174,69 @@ async def ledger(n: int) -> Ending:
     return ending(first, *parts, await book(n))
 
 
-SHAPES = (chain, fan, timers, mail, retries, stopped, raced, ledger)
+@app.workflow(queue=NARROW)
+async def narrow(n: int) -> Ending:
+    """Hold a slot, also while it is parked."""
+    first = await work(n)
+    await hf.sleep(0.6 if n % 4 == 0 else 0.01)
+    return ending(first, await work(n))
+
+
+def key_of(n: int) -> str:
+    """Return the key under which the n-th run, or job, takes its turn."""
+    return f"k{n % 3}"
+
+
+@app.workflow
+async def farmed(n: int) -> Ending:
+    """Have steps done by whoever takes them."""
+    return ending(
+        *await asyncio.gather(*(toil.options(queue_key=key_of(each))(n) for each in range(3)))
+    )
+
+
+@app.workflow
+async def once(n: int) -> Ending:
+    """Do a step at most once, and live with not knowing."""
+    try:
+        return ending(await pay(n))
+    except hf.StepOutcomeUnknown:
+        return Ending(n + 1, [])
+
+
+HAULED = "haul#"
+"""How the keys of steps begin whose results are kept as blobs."""
+HEAVY = 300_000
+
+
+@app.step
+async def haul(n: int) -> str:
+    note()
+    return f"{n:08}" * (HEAVY // 8)
+
+
+@app.workflow
+async def bulky(n: int) -> Ending:
+    """Carry what is too large for a row past a wait."""
+    load = await haul(n)
+    await hf.sleep(0.7 if n % 3 == 0 else 0.01)
+    if load != f"{n:08}" * (HEAVY // 8):
+        raise ValueError("that is another load")
+    return ending(await work(n))
+
+
+TICK, EVERY = "tick", 1
+
+
+@app.workflow
+async def ticked(n: int) -> Ending:
+    """Be started by the clock."""
+    return ending(await work(n))
+
+
+app.schedule(TICK, ticked.bind(0), hf.Schedule(every=EVERY, overlap=hf.Overlap.ALLOW))
+
+SHAPES = (chain, fan, timers, mail, retries, stopped, raced, ledger, narrow, farmed, once, bulky)
 
 
 def signalled(n: int) -> list[int]:
@@ -162,4 +253,8 @@ def wanted(workflow: str, n: int) -> int:
         return sum(parts) + sum(parts) + 1
     if workflow == "mail":
         return sum(value + 1 for value in signalled(n))
-    return {"timers": 3, "retries": 3, "raced": 5, "ledger": 5}[workflow] * (n + 1)
+    steps = {
+        "timers": 3, "retries": 3, "raced": 5, "ledger": 5, "narrow": 2, "farmed": 3, "once": 1,
+        "bulky": 1,
+    }  # fmt: skip
+    return steps[workflow] * (n + 1)

@@ -19,7 +19,7 @@ from holdfast.fronts.function.context import running
 from holdfast.hosts.worker.steps import StepRun
 
 VARIABLE = "HOLDFAST_CHAOS_JOURNAL"
-STEP, FENCED = "step", "fenced"
+STEP, END, FENCED = "step", "end", "fenced"
 
 TAIL = 1 << 14
 MOMENT = 300_000
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     key: str
     attempt: int
     epoch: int
-    """Of the lease under which it was executed: who held the run then."""
+    """Of the lease under which it was executed: who held the run then, or the job."""
     pid: int
     mark: str
     """Unlike that of any other execution. The step returns it."""
@@ -51,21 +51,33 @@ class Refused(NamedTuple):
     times: int
 
 
+class End(NamedTuple):
+    """The end of an execution, of those that say it."""
+
+    mark: str
+    at: int
+
+
 class Pages(NamedTuple):
     """The whole journal."""
 
     lines: tuple[Line, ...] = ()
     refused: tuple[Refused, ...] = ()
+    ends: tuple[End, ...] = ()
 
 
 def note() -> str:
     """Write down that the running step is executed, bring it to disk, and return its mark."""
     attempt = cast("StepRun", running("note"))
-    assert attempt.session is not None
-    epoch, mark = attempt.session.run.epoch, f"{_ME}.{next(_COUNT)}"
+    epoch, mark = attempt.epoch, f"{_ME}.{next(_COUNT)}"
     at = time.time_ns() // 1_000
     _append(STEP, Line(attempt.run, attempt.key, hf.attempt(), epoch, os.getpid(), mark, at))
     return mark
+
+
+def note_end(mark: str) -> None:
+    """Write down that an execution comes to its end, before anybody can know of it."""
+    _append(END, End(mark, time.time_ns() // 1_000))
 
 
 def note_refused(times: int) -> None:
@@ -104,4 +116,5 @@ def _parsed(text: str) -> Pages:
     return Pages(
         tuple(Line(*rest) for kind, *rest in entries if kind == STEP),
         tuple(Refused(*rest) for kind, *rest in entries if kind == FENCED),
+        tuple(End(*rest) for kind, *rest in entries if kind == END),
     )

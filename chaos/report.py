@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from chaos import verdict
+from chaos.flows import TOILED, ticked
 from chaos.rounds import Finding
 
 SHOWN = 20
@@ -37,6 +38,7 @@ def figures_of(found: Finding) -> Mapping[str, str]:
         "steps recorded": f"{counts['steps']:,}",
         "executions in the journal": f"{counts['executions']:,}",
         "of these executed again": f"{counts['again']:,}",
+        "jobs recorded, runs started by the clock": f"{counts['jobs']:,}, {counts['scheduled']:,}",
         "signals, cancels acknowledged": f"{counts['signals']:,}, {counts['cancels']:,}",
         "calls the driver repeated": f"{counts['repeated']:,}",
         "zombies fenced (commits refused)": f"{counts['fenced']:,}",
@@ -57,6 +59,10 @@ def counted(found: Finding) -> dict[str, Any]:
         "steps": sum(event.kind == "step.completed" for event in events),
         "executions": len(lines),
         "again": len(lines) - len({(line.run, line.key, line.attempt) for line in lines}),
+        "jobs": sum(
+            event.kind == "step.completed" and event.key.startswith(TOILED) for event in events
+        ),
+        "scheduled": sum(run.workflow == ticked.name for run in evidence.dump.runs),
         "signals": sum(len(each.signals) for each in told),
         "cancels": sum(each.cancel == "accepted" for each in told),
         "repeated": found.repeated,

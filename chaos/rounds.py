@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -65,6 +66,7 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
     path = folder / "journal"
     path.touch()
     began = time.monotonic()
+    os.environ["HOLDFAST_BLOBS"] = f"file://{folder / 'blobs'}"  # for the hosts too
     fleet = Fleet(place.hosts, path, folder / "hosts.log", plan.lease)
     nemesis = Nemesis(place, fleet, path, plan)
     async with app.open(place.driver, worker=False, settings=hf.Settings(poll=0.2)) as client:

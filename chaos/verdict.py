@@ -12,11 +12,28 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 from chaos.driver import Told
 from chaos.evidence import Evidence
-from chaos.flows import BOOKED, wanted
+from chaos.flows import (
+    BOOKED,
+    EVERY,
+    FARM,
+    FARM_OF_A_KEY,
+    FARM_SLOTS,
+    HAULED,
+    NARROW,
+    NARROW_OF_A_KEY,
+    NARROW_SLOTS,
+    PAID,
+    TICK,
+    TOILED,
+    key_of,
+    wanted,
+)
 from chaos.journal import Line
 from holdfast.model.dump import Journal
 from holdfast.model.events import Event
@@ -26,6 +43,8 @@ from holdfast.testing import invariants
 
 FREEZE = "SIGSTOP"
 NS = "default"
+CLOCKS = 50_000
+"""Microseconds by which the clock of a store and the machine's may seem to differ."""
 
 
 class Violation(NamedTuple):
@@ -113,7 +132,7 @@ def _records(evidence: Evidence) -> Iterator[str]:
             found = {line.mark: line for line in lines[run.id, event.key]}
             if mark not in found:
                 yield f"{run.id} records {event.key}, and the journal has no such execution"
-            elif found[mark].epoch != event.epoch:
+            elif found[mark].epoch != event.epoch and not event.key.startswith(TOILED):
                 yield (
                     f"{run.id} records {event.key} in epoch {event.epoch}, and it was executed in "
                     f"epoch {found[mark].epoch}"
@@ -128,6 +147,10 @@ def _executions(evidence: Evidence) -> Iterator[str]:
         for event in events
         if event.kind in ("step.completed", "step.failed")
     }
+    marks = {mark for events in evidence.dump.events.values() for _, mark in _marks(events)}
+    for line in evidence.pages.lines:  # a job has epochs of its own
+        if line.key.startswith(TOILED) and line.mark in marks:
+            recorded[line.run, line.key] = line.epoch
     runs = {run.id for run in evidence.dump.runs}
     for (run, key), lines in _lines(evidence).items():
         if run not in runs:
@@ -161,6 +184,69 @@ def _bookings(evidence: Evidence) -> Iterator[str]:
         yield f"{place} is recorded by execution {mark}, and {times} rows are missing"
 
 
+def _once(evidence: Evidence) -> Iterator[str]:
+    """I13: what runs at most once was executed at most once."""
+    for (run, key), lines in _lines(evidence).items():
+        if key.startswith(PAID) and len(lines) > 1:
+            yield f"{run} executed {key} {len(lines)} times"
+
+
+def _slots(evidence: Evidence) -> Iterator[str]:
+    """I11: of the slots of the schedule, one a second, none between two others has no run."""
+    there = {run.id for run in evidence.dump.runs if run.id.startswith(f"{TICK}@")}
+    times = sorted(datetime.fromisoformat(id.partition("@")[2]) for id in there)
+    for before, after in pairwise(times):
+        if after - before != timedelta(seconds=EVERY):
+            yield f"{TICK} has no run between {before} and {after}"
+
+
+def _limits(evidence: Evidence) -> Iterator[str]:
+    """I15: at no moment did more hold a slot of a queue than it allows."""
+    for queue, most, of_a_key, spans in (
+        (NARROW, NARROW_SLOTS, NARROW_OF_A_KEY, run_spans(evidence)),
+        (FARM, FARM_SLOTS, FARM_OF_A_KEY, job_spans(evidence)),
+    ):
+        for span in spans:
+            held = [other for other in spans if other.begun <= span.begun < other.ended]
+            if len(held) > most:
+                yield f"{span.what} began when {len(held)} held slots of queue {queue}"
+            alike = [other for other in held if other.key == span.key]
+            if len(alike) > of_a_key:
+                yield f"{span.what} began when {len(alike)} of its key held slots of queue {queue}"
+
+
+class Span(NamedTuple):
+    """How long something held a slot, at least."""
+
+    what: str
+    key: str
+    begun: int
+    ended: int
+
+
+def run_spans(evidence: Evidence) -> list[Span]:
+    """Return how long runs held slots: from their first step to their close."""
+    first: dict[str, int] = {}
+    for line in evidence.pages.lines:
+        first[line.run] = min(line.at, first.get(line.run, line.at))
+    return [
+        Span(run.id, key_of(evidence.told[run.id].n), first[run.id], run.closed_at - CLOCKS)
+        for run in evidence.dump.runs
+        if run.queue == NARROW and run.id in first and run.id in evidence.told and run.closed_at
+    ]
+
+
+def job_spans(evidence: Evidence) -> list[Span]:
+    """Return how long jobs held slots whose outcome counts: nobody else had them meanwhile."""
+    ends = {end.mark: end.at for end in evidence.pages.ends}
+    marks = {mark for events in evidence.dump.events.values() for _, mark in _marks(events)}
+    return [
+        Span(f"{line.run} {line.key}", line.key, line.at, ends[line.mark])
+        for line in evidence.pages.lines
+        if line.key.startswith(TOILED) and line.mark in marks and line.mark in ends
+    ]
+
+
 def _zombies(evidence: Evidence) -> Iterator[str]:
     """Whoever woke up to find its runs taken tried to commit, and was refused."""
     taken = taken_from_frozen(evidence)
@@ -182,7 +268,9 @@ def taken_from_frozen(evidence: Evidence) -> int:
     for fault in evidence.faults:
         if not fault.kind.startswith(FREEZE) or not fault.until:
             continue
-        for each in lines.values():
+        for (_, key), each in lines.items():
+            if key.startswith(TOILED):
+                continue  # whoever does a job may be told that it is gone before it hands it in
             mine = [line for line in each if line.pid in fault.pids and line.at <= fault.at]
             others = [line for line in each if fault.at < line.at < fault.until]
             if mine and any(line.epoch > mine[-1].epoch for line in others):
@@ -209,7 +297,7 @@ def _living(evidence: Evidence, run: str) -> tuple[Event, ...]:
 
 def _marks(events: tuple[Event, ...]) -> Iterator[tuple[Event, str]]:
     for event in events:
-        if event.kind == "step.completed":
+        if event.kind == "step.completed" and not event.key.startswith(HAULED):
             yield event, json.loads(event.payload or b"null")["mark"]
 
 
@@ -220,6 +308,9 @@ RULES: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
     "record": _records,
     "execution": _executions,
     "booking": _bookings,
+    "once": _once,
+    "slot": _slots,
+    "limit": _limits,
     "zombie": _zombies,
     "host": _hosts,
     "call": _calls,

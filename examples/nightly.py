@@ -1,4 +1,4 @@
-"""A nightly job over many files, a few at a time. It kills itself in the middle, and goes on.
+"""A nightly job over many files, by the clock. It kills itself in the middle, and goes on.
 
 Run it: python examples/nightly.py
 """
@@ -43,10 +43,15 @@ async def nightly(files: int) -> int:
     return await load(await asyncio.gather(*(one(file) for file in range(files))))
 
 
+# Every night at two in Berlin, once, however many workers there are: `holdfast worker` is enough.
+at_two = hf.Schedule(cron="0 2 * * *", zone="Europe/Berlin")
+app.schedule("nightly", nightly.bind(FILES), at_two)
+
+
 async def work() -> None:
     async with app.open("sqlite:///nightly.db") as client:
-        run = await client.start(nightly.bind(FILES), id="2027-01-31")  # one night is one run
-        print(f"loaded: {await run.result()}")
+        run = await client.schedules.trigger("nightly", key="now")  # who waits for the night?
+        print(f"loaded: {await client.get(run).result()}")
 
 
 if __name__ == "__main__":

@@ -100,6 +100,35 @@ ALL = (
         done=40,
         tolerated=0,
     ),
+    errors.ParallelError(
+        errors=(
+            errors.TaskError(3, "p3.png", ValueError("no text")),
+            errors.TaskError(1, "p1.png", OSError("no such page")),
+        ),
+        results=("one",),
+        done=(0,),
+        total=9,
+    ),
+    errors.ChainError(
+        step_index=2, item="p2.png", state="so far", intermediate=(), cause=ValueError("no text")
+    ),
+    errors.ConditionalError(
+        route="", state={}, problem="route 'red' not found and no default handler; there are: blue"
+    ),
+    errors.InvalidGraph(
+        graph="classify",
+        problems=(
+            "Node 'score' is never reached: no edge leads there from START.",
+            "Node 'detect' is a dead end: it has no edges and is no exit.",
+        ),
+    ),
+    errors.ExecutionError(
+        graph="classify",
+        node="detect",
+        problem="Step classify.detect#2 failed after 5 attempts: OSError: no answer",
+        path=("load", "detect", "enhance", "detect"),
+    ),
+    errors.MergeConflict(field="notes", first="style", second="facts"),
     errors.ChildFailed(
         child="order-42/ship#1",
         key="ship#1",
@@ -118,6 +147,7 @@ ALL = (
     ),
     errors.ProcessDied(step="render#1", how="signal SIGKILL"),
     errors.NonRetryable("no such customer"),
+    errors.BadCacheKey(step="fetch", problem="is no text, it is int"),
     errors.BadStatement(
         sql="COMMIT",
         what="begins with COMMIT",
@@ -144,6 +174,11 @@ ALL = (
     ),
     errors.BodyMeddled(update="add"),
     errors.CannotDecrypt(key="2026-05", problem="is not on the key ring"),
+    errors.BlobMissing(
+        blob="9f2b…-51c0",
+        where="event step.completed charge#1 of run order-42",
+        problem="is not there",
+    ),
     errors.StoreError(f"Event 4 cannot follow 2. {errors.StoreError.hint}"),
     errors.StoreUnavailable("The read failed: disk I/O error. Try again."),
     errors.StoreFull(

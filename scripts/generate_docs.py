@@ -13,7 +13,7 @@ import holdfast
 from holdfast.errors import HoldfastError
 from holdfast.fronts.function.lint import RULES
 from holdfast.model.status import RUN_MOVES, STEP_MOVES
-from scripts import reference
+from scripts import pictures, reference
 from scripts.error_examples import EXAMPLES
 from scripts.reference import errors, first_line
 
@@ -98,6 +98,7 @@ def pages() -> dict[str, str]:
         "reference/settings.md": reference.settings(),
         "reference/history.md": reference.history(),
         "reference/cli.md": reference.command_line(),
+        **pictures.drawn(),
     }
 
 

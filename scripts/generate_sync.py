@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = tuple(
     ROOT / f"src/holdfast/{name}.py"
-    for name in ("talking", "steering", "entities", "queues", "schedules", "client")
+    for name in ("talking", "steering", "entities", "caching", "queues", "schedules", "client")
 )
 TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
@@ -22,6 +22,7 @@ CLASSES = {
     "Settling": "SyncSettling",
     "Talking": "SyncTalking",
     "EntityHandle": "SyncEntityHandle",
+    "StepCache": "SyncStepCache",
     "Queues": "SyncQueues",
     "Schedules": "SyncSchedules",
     "Client": "SyncClient",
@@ -101,6 +102,12 @@ INIT = {
     def __repr__(self) -> str:
         return repr(self._inside)
 ''',
+    "StepCache": '''
+    """What is kept for later calls of steps, for sync code. `client.cache` is one."""
+
+    def __init__(self, portal: Portal[Any], inside: StepCache) -> None:
+        self._portal, self._inside = portal, inside
+''',
     "Queues": '''
     """The queues of a store that have limits or are paused, for sync code."""
 
@@ -124,6 +131,11 @@ INIT = {
     def app(self) -> App:
         """The app it was opened by."""
         return self._inside.app
+
+    @property
+    def cache(self) -> SyncStepCache:
+        """What is kept for later calls of steps."""
+        return SyncStepCache(self._portal, self._inside.cache)
 
     @property
     def queues(self) -> SyncQueues:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,15 @@ from holdfast.model.redacting import KNOWN
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-pytest_plugins = ["pytester", "tests.postgres"]
+pytest_plugins = ["pytester", "tests.postgres", "tests.s3"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Use two processes for each core: most tests wait, for a commit, a process or a moment."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from langgraph.checkpoint.postgres import PostgresSaver
@@ -35,9 +36,15 @@ from benchmarks.driver import (
     scratch,
     sqlite_settings,
 )
-from benchmarks.pace import counted_sync, measure, measure_sync
+from benchmarks.pace import (
+    counted_sync,
+    measure,
+    measure_sync,
+    one_after_another_sync,
+    step_figures,
+)
 from benchmarks.rows import Row, emit
-from benchmarks.work import STEPS, small_result
+from benchmarks.work import BIG, STEPS, changed, small_result
 
 MODULE = "benchmarks.peers.langgraph"
 DURABILITY = "sync"
@@ -48,6 +55,13 @@ OPTIONS = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 class State(TypedDict):
     i: int
     out: dict[str, object]
+
+
+class Large(TypedDict):
+    i: int
+    until: int
+    body: str
+    note: str
 
 
 class FanState(TypedDict):
@@ -281,6 +295,87 @@ def resume(url: str, n: str) -> None:
         graph.invoke(None, thread("long"), durability=DURABILITY)
 
 
+def w6(task: Task) -> None:
+    names, n = Names(), task.size.big_peer
+    with new_database(task.store) as url, saver_at(url) as saver:
+        saver.setup()
+        chain, loop = chain_graph(saver, node), loop_graph(saver)
+
+        def nodes_ms(count: int, body: str) -> float:
+            began = time.perf_counter()
+            ended = loop.invoke(large(count, body), names.next(), durability=DURABILITY)
+            if (ended["i"], len(ended["body"])) != (count, len(body)):
+                raise RuntimeError("wrong state")
+            return (time.perf_counter() - began) * 1e3 / count
+
+        one = partial(chain.invoke, durability=DURABILITY)
+        chained = one_after_another_sync(lambda: one(NEW, names.next()), task.size.chain_seconds)
+        figures = {"node_ms": step_figures(chained)["step_ms"]}
+        figures["loop_ms"] = nodes_ms(task.size.rounds, "")
+        empty = disk_bytes(url)
+        nodes_ms(1, BIG)
+        short = disk_bytes(url)
+        figures["big_ms"] = nodes_ms(n, BIG)
+        figures["node_bytes"] = ((disk_bytes(url) - short) - (short - empty)) / (n - 1)
+        settings = settings_of(saver)
+    with new_database(task.store) as url:
+        asked = (url, n)
+        figures["graph_resume_ms"] = float(killed_and_resumed(MODULE, asked, asked, "graph_"))
+    emit(Row("langgraph", task.store, "w6", "sync", figures, settings, speed()))
+
+
+def large(until: int, body: str) -> Large:
+    return {"i": 0, "until": until, "body": body, "note": ""}
+
+
+def change(state: Large) -> dict[str, object]:
+    return {"i": state["i"] + 1, "note": changed(state["i"])}
+
+
+def loop_graph(saver: Any, on_last_step: Callable[[], None] | None = None) -> Any:
+    """Return a graph whose one node goes round; with `on_last_step` it comes to another."""
+
+    def last(state: Large) -> dict[str, object]:
+        if on_last_step is not None:
+            on_last_step()
+        return {}
+
+    after = END if on_last_step is None else "last"
+    graph = StateGraph(Large)
+    graph.add_node("change", change)
+    graph.add_node("last", last)
+    graph.add_edge(START, "change")
+    graph.add_conditional_edges(
+        "change",
+        lambda state: "change" if state["i"] < state["until"] else after,
+        ["change", "last", END],
+    )
+    graph.add_edge("last", END)
+    return graph.compile(checkpointer=saver)
+
+
+def graph_crash(url: str, n: str) -> None:
+    def reach() -> None:
+        say("reached")
+        threading.Event().wait()
+
+    with saver_at(url) as saver:
+        saver.setup()
+        graph = loop_graph(saver, reach)
+        graph.invoke(large(int(n), BIG), thread("long"), durability=DURABILITY)
+
+
+def graph_resume(url: str, n: str) -> None:
+    began = time.perf_counter()
+
+    def reach() -> None:
+        say("resumed", (time.perf_counter() - began) * 1e3)
+        os._exit(0)
+
+    with saver_at(url, connections=1) as saver:
+        loop_graph(saver, reach).invoke(None, thread("long"), durability=DURABILITY)
+
+
 def w5(task: Task) -> None:
     n = task.size.waiting
     with new_database(task.store) as url:
@@ -305,6 +400,11 @@ def waiting_figures(saver: Any, n: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     main(
-        {"w1": w1, "w2": w2, "w4": w4, "w5": w5, "chain": counted_chain},
-        {"crash": crash, "resume": resume},
+        {"w1": w1, "w2": w2, "w4": w4, "w5": w5, "w6": w6, "chain": counted_chain},
+        {
+            "crash": crash,
+            "resume": resume,
+            "graph_crash": graph_crash,
+            "graph_resume": graph_resume,
+        },
     )

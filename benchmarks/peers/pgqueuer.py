@@ -55,9 +55,13 @@ def w3(task: Task) -> None:
     asyncio.run(pick_up("pgqueuer", task, install, connect))
 
 
+def w13(task: Task) -> None:
+    asyncio.run(pick_up("pgqueuer", task, install, connect, "w13"))
+
+
 def worker(url: str, port: str) -> None:
     asyncio.run(serve(url, port))
 
 
 if __name__ == "__main__":
-    main({"w3": w3}, {"worker": worker})
+    main({"w3": w3, "w13": w13}, {"worker": worker})

@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.caching import StepCache
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.codecs.keyring import KeyRing
     from holdfast.entities import EntityHandle
     from holdfast.errors import (
         AnswerRefused,
+        BadCacheKey,
         BadDefinition,
         BadStatement,
+        BlobMissing,
         BodyMeddled,
         CannotDecrypt,
+        ChainError,
         ChildFailed,
         CompensationFailed,
+        ConditionalError,
+        ExecutionError,
         HistoryTooLong,
         HoldfastError,
         IllegalMove,
@@ -29,12 +35,15 @@ if TYPE_CHECKING:
         InvalidDuration,
         InvalidExport,
         InvalidFilter,
+        InvalidGraph,
         InvalidName,
         InvalidSchedule,
+        InvalidStatus,
         InvalidTag,
         InvalidToken,
         InvalidValue,
         MapFailed,
+        MergeConflict,
         MessageConflict,
         MissingExtra,
         MoveRefused,
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
         NotInBody,
         NotInStep,
         OutcomeUnknown,
+        ParallelError,
         PayloadTooLarge,
         ProcessDied,
         QueryFailed,
@@ -66,6 +76,7 @@ if TYPE_CHECKING:
         StoreMoved,
         StoreUnavailable,
         SyncInLoop,
+        TaskError,
         TooDeep,
         TooManyAsks,
         UnknownKey,
@@ -78,7 +89,10 @@ if TYPE_CHECKING:
         UpdateFailed,
         UpdateRejected,
         UpdateUnfinished,
+        WorkflowNotFound,
     )
+    from holdfast.executor import Executor
+    from holdfast.factories import Factories, WorkflowFactory, WorkflowInfo
     from holdfast.fronts.function.children import Child, start_child
     from holdfast.fronts.function.completing import callback_url, complete_later, completion_token
     from holdfast.fronts.function.context import attempt, cancelled, idempotency_key
@@ -91,6 +105,25 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.secrets import secret
     from holdfast.fronts.function.step import Step
     from holdfast.fronts.function.workflow import Bound, Workflow
+    from holdfast.fronts.graph.chain import ChainResult, process_chain
+    from holdfast.fronts.graph.conditional import process_conditional
+    from holdfast.fronts.graph.config import ChainConfig, ParallelConfig, default_parallel_config
+    from holdfast.fronts.graph.edges import (
+        END,
+        START,
+        always,
+        and_,
+        key_equals,
+        key_exists,
+        not_,
+        or_,
+    )
+    from holdfast.fronts.graph.parallel import ParallelResult, process_parallel
+    from holdfast.fronts.graph.settings import CheckpointConfig, GraphConfig, default_graph_config
+    from holdfast.fronts.graph.state import State
+    from holdfast.fronts.graph.view import ExecutionEvent
+    from holdfast.graph_streams import graph_events
+    from holdfast.graphs import NodeFunc, StateGraph, new_graph_with_deps
     from holdfast.machine.combine import as_completed, wait
     from holdfast.machine.continuing import history_length, should_continue
     from holdfast.machine.handling import handle, handlers_finished
@@ -101,12 +134,14 @@ if TYPE_CHECKING:
     from holdfast.machine.signals import BoundMessage, Signal
     from holdfast.machine.talk import BoundUpdate, Query, Update
     from holdfast.model.annotations import LogLine, Progress
+    from holdfast.model.cache import Cache, CachedStep
     from holdfast.model.diffing import Diff
     from holdfast.model.events import Event
     from holdfast.model.labels import Labels
     from holdfast.model.limits import QueueState, Rate
     from holdfast.model.observed import ObservedEvent
     from holdfast.model.redacting import mask_secrets
+    from holdfast.model.rekeying import Rekeyed
     from holdfast.model.retry import Retry
     from holdfast.model.run import Run
     from holdfast.model.schedules import Overlap, Schedule
@@ -119,6 +154,8 @@ if TYPE_CHECKING:
     from holdfast.ports.witness import Witness
     from holdfast.providers import CallableSecrets, ChainSecrets, EnvSecrets, FileSecrets
     from holdfast.queues import Queues
+    from holdfast.rekeying import rekey
+    from holdfast.runtimes import Lifecycle, Runtime
     from holdfast.schedules import Schedules, ScheduleState, SlotState
     from holdfast.sinks.observers import LoggingObserver, MultiObserver, StreamingObserver
     from holdfast.sinks.opentelemetry import OpenTelemetryObserver
@@ -129,6 +166,7 @@ if TYPE_CHECKING:
         SyncQueues,
         SyncRunHandle,
         SyncSchedules,
+        SyncStepCache,
         SyncUpdateHandle,
     )
     from holdfast.talking import QuestionList, UpdateHandle
@@ -139,26 +177,42 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "END",
+    "START",
     "AnswerRefused",
     "App",
+    "BadCacheKey",
     "BadDefinition",
     "BadStatement",
+    "BlobMissing",
     "BodyMeddled",
     "Bound",
     "BoundMessage",
     "BoundUpdate",
+    "Cache",
+    "CachedStep",
     "CallableSecrets",
     "CannotDecrypt",
+    "ChainConfig",
+    "ChainError",
+    "ChainResult",
     "ChainSecrets",
+    "CheckpointConfig",
     "Child",
     "ChildFailed",
     "Client",
     "CompensationFailed",
+    "ConditionalError",
     "Diff",
     "EntityHandle",
     "EnvSecrets",
     "Event",
+    "ExecutionError",
+    "ExecutionEvent",
+    "Executor",
+    "Factories",
     "FileSecrets",
+    "GraphConfig",
     "HistoryTooLong",
     "HoldfastError",
     "IllegalMove",
@@ -167,22 +221,27 @@ __all__ = [
     "InvalidDuration",
     "InvalidExport",
     "InvalidFilter",
+    "InvalidGraph",
     "InvalidName",
     "InvalidSchedule",
+    "InvalidStatus",
     "InvalidTag",
     "InvalidToken",
     "InvalidValue",
     "Item",
     "KeyRing",
     "Labels",
+    "Lifecycle",
     "Listing",
     "LogLine",
     "LoggingObserver",
     "MapFailed",
+    "MergeConflict",
     "MessageConflict",
     "MissingExtra",
     "MoveRefused",
     "MultiObserver",
+    "NodeFunc",
     "NonRetryable",
     "NotInBody",
     "NotInStep",
@@ -192,6 +251,9 @@ __all__ = [
     "OpenTelemetryObserver",
     "OutcomeUnknown",
     "Overlap",
+    "ParallelConfig",
+    "ParallelError",
+    "ParallelResult",
     "PayloadTooLarge",
     "ProcessDied",
     "Progress",
@@ -203,6 +265,7 @@ __all__ = [
     "QueueState",
     "Queues",
     "Rate",
+    "Rekeyed",
     "ReplayMismatch",
     "Retry",
     "RetryAfter",
@@ -216,6 +279,7 @@ __all__ = [
     "RunNotFound",
     "RunTerminated",
     "RunTimedOut",
+    "Runtime",
     "Saga",
     "Schedule",
     "ScheduleConflict",
@@ -230,7 +294,10 @@ __all__ = [
     "SlotState",
     "SqlAlchemyWitness",
     "SqliteWitness",
+    "State",
+    "StateGraph",
     "Step",
+    "StepCache",
     "StepFailed",
     "StepOutcomeUnknown",
     "StepTimedOut",
@@ -245,7 +312,9 @@ __all__ = [
     "SyncQueues",
     "SyncRunHandle",
     "SyncSchedules",
+    "SyncStepCache",
     "SyncUpdateHandle",
+    "TaskError",
     "TooDeep",
     "TooManyAsks",
     "Transaction",
@@ -263,6 +332,11 @@ __all__ = [
     "UpdateUnfinished",
     "Witness",
     "Workflow",
+    "WorkflowFactory",
+    "WorkflowInfo",
+    "WorkflowNotFound",
+    "always",
+    "and_",
     "as_completed",
     "ask",
     "attempt",
@@ -271,22 +345,34 @@ __all__ = [
     "complete_later",
     "completion_token",
     "continue_as_new",
+    "default_graph_config",
+    "default_parallel_config",
     "deprecate_patch",
     "end_entity",
     "get_version",
+    "graph_events",
     "handle",
     "handlers_finished",
     "heartbeat",
     "history_length",
     "idempotency_key",
+    "key_equals",
+    "key_exists",
     "last_heartbeat",
     "log",
     "map",
     "mask_secrets",
+    "new_graph_with_deps",
+    "not_",
     "now",
+    "or_",
     "patched",
+    "process_chain",
+    "process_conditional",
+    "process_parallel",
     "query",
     "random",
+    "rekey",
     "saga",
     "scheduled_at",
     "secret",
@@ -301,6 +387,8 @@ __all__ = [
 
 # Every public name that is not in this table is an error.
 _MODULES = {
+    "holdfast.graph_streams": "graph_events",
+    "holdfast.fronts.graph.view": "ExecutionEvent",
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.codecs.keyring": "KeyRing",
@@ -317,6 +405,17 @@ _MODULES = {
     "holdfast.fronts.function.secrets": "secret",
     "holdfast.fronts.function.step": "Step",
     "holdfast.fronts.function.workflow": "Bound Workflow",
+    "holdfast.fronts.graph.chain": "ChainResult process_chain",
+    "holdfast.fronts.graph.conditional": "process_conditional",
+    "holdfast.fronts.graph.config": "ChainConfig ParallelConfig default_parallel_config",
+    "holdfast.fronts.graph.edges": "END START always and_ key_equals key_exists not_ or_",
+    "holdfast.fronts.graph.parallel": "ParallelResult process_parallel",
+    "holdfast.fronts.graph.state": "State",
+    "holdfast.fronts.graph.settings": "CheckpointConfig GraphConfig default_graph_config",
+    "holdfast.factories": "Factories WorkflowFactory WorkflowInfo",
+    "holdfast.runtimes": "Lifecycle Runtime",
+    "holdfast.executor": "Executor",
+    "holdfast.graphs": "NodeFunc StateGraph new_graph_with_deps",
     "holdfast.machine.combine": "as_completed wait",
     "holdfast.machine.continuing": "history_length should_continue",
     "holdfast.machine.handling": "handle handlers_finished",
@@ -327,12 +426,15 @@ _MODULES = {
     "holdfast.machine.signals": "BoundMessage Signal",
     "holdfast.machine.talk": "BoundUpdate Query Update",
     "holdfast.model.annotations": "LogLine Progress",
+    "holdfast.caching": "StepCache",
+    "holdfast.model.cache": "Cache CachedStep",
     "holdfast.model.diffing": "Diff",
     "holdfast.model.events": "Event",
     "holdfast.model.labels": "Labels",
     "holdfast.model.observed": "ObservedEvent",
     "holdfast.model.limits": "QueueState Rate",
     "holdfast.model.redacting": "mask_secrets",
+    "holdfast.model.rekeying": "Rekeyed",
     "holdfast.model.retry": "Retry",
     "holdfast.model.run": "Run",
     "holdfast.model.schedules": "Overlap Schedule",
@@ -343,6 +445,7 @@ _MODULES = {
     "holdfast.ports.secrets": "SecretProvider",
     "holdfast.providers": "CallableSecrets ChainSecrets EnvSecrets FileSecrets",
     "holdfast.ports.transaction": "Transaction",
+    "holdfast.rekeying": "rekey",
     "holdfast.schedules": "ScheduleState Schedules SlotState",
     "holdfast.sinks.observers": "LoggingObserver MultiObserver StreamingObserver",
     "holdfast.sinks.opentelemetry": "OpenTelemetryObserver",
@@ -350,7 +453,8 @@ _MODULES = {
     "holdfast.ports.witness": "Witness",
     "holdfast.queues": "Queues",
     "holdfast.sync": (
-        "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncSchedules SyncUpdateHandle"
+        "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncSchedules SyncStepCache "
+        "SyncUpdateHandle"
     ),
     "holdfast.talking": "QuestionList UpdateHandle",
     "holdfast.witnesses.psycopg": "PsycopgWitness",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
@@ -31,6 +32,8 @@ from holdfast.fronts.function.transaction import (
 )
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow, WorkflowDecorator
+from holdfast.graphing import Graphs
+from holdfast.model.cache import Cache
 from holdfast.model.durations import Duration
 from holdfast.model.labels import MOST, Value
 from holdfast.model.limits import Limits, Rate, checked_limits, checked_managed
@@ -48,8 +51,10 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.workflow import Bound
     from holdfast.model.schedules import Schedule
     from holdfast.model.settings import Settings
+    from holdfast.ports.blobs import BlobStore
+    from holdfast.ports.keys import Keys
     from holdfast.ports.observer import Observer
-    from holdfast.ports.secrets import Keys, SecretProvider
+    from holdfast.ports.secrets import SecretProvider
     from holdfast.sync import SyncClient
 
 C = TypeVar("C")
@@ -60,7 +65,7 @@ R = TypeVar("R")
 Definition = Step[..., Any] | Workflow[..., Any]
 
 
-class App:
+class App(Graphs):
     """What a worker can run, and the door to it: `async with app.open(url) as client`.
 
     `logs` names loggers of the standard library; what they get from a step or a body is kept in the
@@ -76,17 +81,16 @@ class App:
         logs: Iterable[str] = (),
         secrets: SecretProvider | None = None,
     ) -> None:
-        check_name(name, "App name")
-        check_name(namespace, "Namespace")
+        self.name, self.namespace = check_name(name, "App name"), check_name(namespace, "Namespace")
         self.logs = checked_loggers(logs)
         self.secrets = None if secrets is None else checked_provider(secrets)
-        self.name, self.namespace = name, namespace
         self._steps: dict[str, Step[..., Any]] = {}
         self._entities: dict[type[Any], Entity[Any]] = {}
         self.observers: tuple[Observer, ...] = ()
         self._queues: dict[str, Limits] = {}
         self._schedules: dict[str, Work] = {}
         self.versions = Versions()
+        super().__init__()
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"
@@ -117,18 +121,15 @@ class App:
     ) -> str:
         """Say what a queue allows, over all hosts; return its name.
 
-        `concurrency` is how many of its runs may have begun and not ended, `key_concurrency` how
-        many of one `queue_key`, `worker_concurrency` how many one worker holds at a time, and
-        `rate` how many may begin in a time: `hf.Rate(100, per=timedelta(minutes=1))`. Keys take
-        turns. The limits are stored when the app is opened. Raises `BadDefinition`.
+        `concurrency` is how many of its runs and jobs may have begun and not ended,
+        `key_concurrency` how many of one `queue_key`, `worker_concurrency` how many one worker has
+        in hand, `rate` how many may begin in a time: `hf.Rate(100, per=timedelta(minutes=1))`. Keys
+        take turns. The limits are stored when the app is opened. Raises `BadDefinition`.
         """
         limits = checked_limits(
-            checked_managed(name, "app.queue"),
-            concurrency=concurrency,
-            key_concurrency=key_concurrency,
-            worker_concurrency=worker_concurrency,
-            rate=rate,
-        )
+            checked_managed(name, "app.queue"), concurrency=concurrency, rate=rate,
+            key_concurrency=key_concurrency, worker_concurrency=worker_concurrency,
+        )  # fmt: skip
         if self._queues.get(name, limits) != limits:
             raise BadDefinition(
                 what=f"App {self.name!r} has given queue {name!r} other limits already",
@@ -161,6 +162,7 @@ class App:
         queue: str | None = None,
         queue_timeout: Duration | None = None,
         isolate: Isolate | None = None,
+        cache: Cache | None = None,
     ) -> StepDecorator: ...
     def step(  # noqa: PLR0913 - the settings of a step, each by its name
         self,
@@ -179,6 +181,7 @@ class App:
         queue: str | None = None,
         queue_timeout: Duration | None = None,
         isolate: Isolate | None = None,
+        cache: Cache | None = None,
     ) -> Any:
         """Register a function as a step: `@app.step`, or `@app.step(timeout=30, ...)`.
 
@@ -190,16 +193,16 @@ class App:
         meanwhile, the body gets `StepOutcomeUnknown`. `secrets` are the names of those it reads
         with `hf.secret`: it begins when all of them are here. One with a `queue` is done as a job
         by any worker that serves it, and may wait there for `queue_timeout`. With
-        `isolate="process"` it runs in a process of its own, which is killed if it must be.
+        `isolate="process"` it runs in a process of its own, which is killed if it must be. With a
+        `cache` it does not run if a former call has left a result that may be used.
         """
         settings = settings_of(
             retry=retry,
             timeout=timeout,
             total_timeout=total_timeout,
             heartbeat_timeout=heartbeat_timeout,
-            queue=queue,
-            queue_timeout=queue_timeout,
-        )._replace(isolate=isolate)
+            queue=queue, queue_timeout=queue_timeout, cache=cache,
+        )._replace(isolate=isolate)  # fmt: skip
         if at_most_once:
             settings = once(settings)
 
@@ -445,17 +448,19 @@ class App:
         worker: bool = True,
         settings: Settings | None = None,
         keys: Keys | None = None,
+        blobs: str | BlobStore | None = None,
     ) -> AbstractAsyncContextManager[Client]:
         """Open the store at `url`; leaving the block closes it.
 
-        With `worker=True` this process also runs the workflows while the block is open. `keys`
-        encrypt the secrets that runs are given: an `hf.KeyRing`. Without them, those of the
-        variable HOLDFAST_KEYS do.
+        With `worker=True` this process also runs the workflows while the block is open. `keys`, an
+        `hf.KeyRing`, encrypt payloads and the secrets of runs before they leave the process; by
+        default those of the variable HOLDFAST_KEYS. Payloads above 256 KiB go to `blobs`:
+        `file:///directory`, `s3://bucket/prefix`, "" for none; by default beside an SQLite file.
         """
         # Imported late: defining an app must not load stores and hosts.
         from holdfast.compose import open_client
 
-        return open_client(self, url, worker=worker, settings=settings, keys=keys)
+        return open_client(self, url, worker=worker, settings=settings, keys=keys, blobs=blobs)
 
     def open_sync(
         self,
@@ -464,6 +469,7 @@ class App:
         worker: bool = True,
         settings: Settings | None = None,
         keys: Keys | None = None,
+        blobs: str | BlobStore | None = None,
     ) -> SyncClient:
         """Open the store at `url` for code without an event loop; the client is closed after use.
 
@@ -471,9 +477,7 @@ class App:
         """
         from holdfast.sync import Portal, SyncClient
 
-        def opened() -> AbstractAsyncContextManager[Client]:
-            return self.open(url, worker=worker, settings=settings, keys=keys)
-
+        opened = partial(self.open, url, worker=worker, settings=settings, keys=keys, blobs=blobs)
         return SyncClient(Portal(opened))
 
     def _refuse_duplicate(self, made: Definition) -> None:
@@ -486,13 +490,10 @@ class App:
             return
         kind = "step" if isinstance(taken, Step) else "workflow"
         function = cast("Callable[..., Any]", taken.function)
-        version = ""
+        named = f"{kind} {made.name!r}"
         if isinstance(taken, Workflow) and taken.version:
-            version = f" of version {taken.version!r}"
+            named += f" of version {taken.version!r}"
         raise BadDefinition(
-            what=(
-                f"App {self.name!r} already has a {kind} {made.name!r}{version}: "
-                f"{described(function)}"
-            ),
+            what=f"App {self.name!r} already has a {named}: {described(function)}",
             hint='Give one of them another name with name="...".',
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from holdfast.app import App
+from holdfast.caching import StepCache
 from holdfast.engines.local import LocalEngine, supplying, travel
 from holdfast.entities import EntityHandle
 from holdfast.errors import (
@@ -22,7 +24,7 @@ from holdfast.errors import (
     UnknownWorkflow,
 )
 from holdfast.fronts.function.step import KEEP, Keep
-from holdfast.fronts.function.workflow import Bound, Workflow, not_bound
+from holdfast.fronts.function.workflow import Bound, Workflow, must_have_no_secrets, not_bound
 from holdfast.machine.signals import BoundMessage
 from holdfast.machine.talk import BoundUpdate
 from holdfast.machine.values import Schema, digest
@@ -52,8 +54,9 @@ from holdfast.model.limits import begins_at, placed
 from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Loaded, Message, Run
 from holdfast.model.secrets import Secret, checked_secrets
-from holdfast.model.status import RunStatus
+from holdfast.model.status import OPEN, RunStatus
 from holdfast.model.writes import Filter, Page
+from holdfast.ports.witness import Forgetting
 from holdfast.queues import Queues
 from holdfast.schedules import Schedules
 from holdfast.steering import Steered, edited_results, input_of
@@ -98,6 +101,8 @@ class Client(Settling):
 
     def __init__(self, app: App, engine: LocalEngine) -> None:
         self.app, self.engine = app, engine
+        self.cache = StepCache(engine)
+        """What is kept for later calls of steps."""
         self.queues = Queues(engine)
         """The queues that have limits."""
         self.schedules = Schedules(engine)
@@ -140,8 +145,9 @@ class Client(Settling):
             priority=priority, queue_key=queue_key, queue_timeout=queue_timeout, delay=delay,
             start_at=start_at,
         )  # fmt: skip
-        if secrets:
-            given = checked_secrets(secrets, where="start")
+        if secrets or bound.secrets:
+            named = checked_secrets(secrets or {}, where="start")
+            given = checked_secrets({**(bound.secrets or {}), **named}, where="start")
             is_known, told = self._is_known(bound.workflow), new_id(how.at)
             await supplying.start(self.engine, how, given, told, is_known=is_known)
         else:
@@ -264,6 +270,7 @@ class Client(Settling):
         Who finds the run sends the message as everybody does: it is there already.
         """
         kind = "signal" if isinstance(sent, SignalRun) else "update"
+        must_have_no_secrets(bound, f"{kind}_with_start")
         message = Message(sent.id, kind, sent.name, sent.payload, sent.at)
         while True:
             _, is_born = await self._start(bound, how._replace(message=message))
@@ -336,6 +343,22 @@ class Client(Settling):
         while batch == PRUNE_BATCH:
             batch = await self.engine.do(PruneRuns(self.engine.ns, before, PRUNE_BATCH))
             total += batch
+        return total
+
+    async def prune_witness(self, witness: Forgetting, *, older_than: Duration) -> int:
+        """Forget what a witness knows of steps done so long ago; return how many.
+
+        Only of runs that are closed, or forgotten: what an open run did stays, as it may not be
+        recorded yet.
+        """
+        age = timedelta(microseconds=microseconds(older_than, field="older_than"))
+        ns, total, last = self.engine.ns, 0, ""
+        while runs := await asyncio.to_thread(witness.runs, ns, age, last):
+            filter = Filter(ns, statuses=tuple(sorted(OPEN)), ids=tuple(runs))
+            still = {run.id for run in await self.engine.find(filter, Page(limit=len(runs)))}
+            ended = [run for run in runs if run not in still]
+            total += await asyncio.to_thread(witness.forget, ns, ended, age)
+            last = runs[-1]
         return total
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
+from holdfast.blobs.files import FileBlobs
 from holdfast.errors import StoreMoved, StoreSettings
 from holdfast.model.settings import Settings
-from holdfast.ports.secrets import Keys
+from holdfast.ports.blobs import BlobStore
+from holdfast.ports.keys import Keys
 from holdfast.ports.store import Store
+from holdfast.stores.sealed import SealedStore
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -32,6 +35,7 @@ async def open_client(
     worker: bool = True,
     settings: Settings | None = None,
     keys: Keys | None = None,
+    blobs: str | BlobStore | None = None,
 ) -> AsyncGenerator[Client]:
     """Open a store and, with `worker`, run the app's workflows in this process meanwhile."""
     # Imported late: whoever only wants a store, like the command line, need not pay for these.
@@ -40,10 +44,14 @@ async def open_client(
     from holdfast.talking import new_id
 
     is_store = not isinstance(url, str) and hasattr(url, "claim")
-    store = cast("Store", url) if is_store else store_of(cast("str", url))
+    store = cast("Store", url) if is_store else store_of(cast("str", url), keys=keys, blobs=blobs)
+    if is_store and keys is not None and not isinstance(store, SealedStore):
+        store = SealedStore(store, keys=keys)
     async with AsyncExitStack() as stack:
         await store.open()
         stack.push_async_callback(store.close)
+        if app.runtime is not None:
+            stack.push_async_callback(app.runtime.lifecycle.close)
         if not moved_to(store):
             await declare(app, store)  # before anything here can begin
         host = None
@@ -75,7 +83,7 @@ def moved_to(store: Store) -> str:
 
 
 def keys_of(keys: Keys | None = None) -> Keys | None:
-    """Return the keys that encrypt secrets: those given, or those of the environment, or none."""
+    """Return the keys that encrypt: those given, or those of the environment, or none."""
     if keys is not None or not os.environ.get("HOLDFAST_KEYS", "").strip():
         return keys
     from holdfast.codecs.keyring import KeyRing
@@ -84,7 +92,12 @@ def keys_of(keys: Keys | None = None) -> Keys | None:
 
 
 async def declare(app: App, store: Store) -> None:
-    """Keep in the store what the app says of its queues and schedules."""
+    """Keep in the store what the app says of its queues and schedules.
+
+    Raises `InvalidGraph` if one of its graphs could not be walked.
+    """
+    for graph in app.graphs:
+        graph.freeze()
     if app.queues:
         from holdfast import queues
 
@@ -95,8 +108,43 @@ async def declare(app: App, store: Store) -> None:
         await schedules.declare(store, app.namespace, app.schedules)
 
 
-def store_of(url: str) -> Store:
-    """Return the store a URL names, not yet opened. Raises `StoreSettings`."""
+def store_of(url: str, *, keys: Keys | None = None, blobs: str | BlobStore | None = None) -> Store:
+    """Return the store a URL names, not yet opened. Raises `StoreSettings`.
+
+    Payloads are encrypted with `keys`; by default with those in `HOLDFAST_KEYS`, if there are any.
+    `blobs` is where large ones go: a URL, "" for nowhere; by default `HOLDFAST_BLOBS`, else a
+    directory beside an SQLite file.
+    """
+    inner, keys = _bare(url), keys_of(keys)
+    kept = _blobs(os.environ.get("HOLDFAST_BLOBS") if blobs is None else blobs, inner)
+    if keys is None and kept is None and urlsplit(url).scheme == "memory":
+        return inner  # nobody else can have sealed anything there
+    return SealedStore(inner, keys=keys, blobs=kept)
+
+
+def _blobs(asked: str | BlobStore | None, store: Store) -> BlobStore | None:
+    """Return where large payloads go, if anywhere. Raises `StoreSettings`."""
+    if asked is not None and not isinstance(asked, str):
+        return asked
+    path: Path | None = getattr(store, "path", None)
+    if asked is None:
+        return None if path is None else FileBlobs(path.with_name(f"{path.name}-blobs"))
+    if not asked:
+        return None
+    parts = urlsplit(asked)
+    if parts.scheme == "s3":
+        from holdfast.blobs.s3 import S3Blobs
+
+        return S3Blobs(asked)
+    if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
+        return FileBlobs(Path(unquote(parts.path)))
+    raise StoreSettings(
+        f"{masked(asked)!r} names no blob store. Use file:///var/lib/shop-blobs (a directory), "
+        f"s3://bucket/prefix, or nothing for none."
+    )
+
+
+def _bare(url: str) -> Store:
     try:
         parts = urlsplit(url)
     except (ValueError, AttributeError):

@@ -2,6 +2,7 @@
 
 HoldfastError
 ├── BadDefinition            HF101  a step, workflow or app was declared wrongly
+│   └── InvalidGraph         HF107  a graph that no run could walk, with every problem of it
 ├── NotInBody                HF102  a body primitive was called outside a workflow body
 ├── UnknownWorkflow          HF103  no workflow of that name is registered
 ├── NotInStep                HF104  a step primitive was called outside a step
@@ -48,10 +49,16 @@ HoldfastError
 │   ├── StepTimedOut         HF402  (also a TimeoutError)
 │   └── StepOutcomeUnknown   HF408  it began, may not begin again, and its end is not known
 ├── NonRetryable             HF403  raised by a step: do not try again
-│   └── BadStatement         HF409  a transaction asked for something it may not do
+│   ├── BadStatement         HF409  a transaction asked for something it may not do
+│   └── BadCacheKey          HF413  the function that gives a step's cache key gave none
 ├── RetryAfter               HF404  raised by a step: try again after this long
 ├── ChildFailed              HF406  what a body catches when a child did not complete
 ├── MapFailed                HF407  more items of a fan-out failed than it tolerates
+├── ParallelError            HF414  items of `process_parallel` failed
+├── ChainError               HF415  a step of `process_chain` failed
+├── ConditionalError         HF416  `process_conditional` found no route, or its handler failed
+├── ExecutionError           HF411  a graph cannot go on from a node
+├── MergeConflict            HF412  two branches of a graph changed one field, and no rule merges it
 ├── CompensationFailed       HF405  what a saga raises when an undo failed for good
 ├── ReplayMismatch           HF501  the code asks for something else than the history holds
 ├── BodyStuck                HF502  the body waits for nothing that can ever come
@@ -60,6 +67,7 @@ HoldfastError
 ├── UnsupportedVersion       HF505  the run follows a version of a change the code does not know
 ├── BodyMeddled              HF506  a validator woke or cancelled something in the body
 ├── CannotDecrypt            HF507  the key that opens it is not on the key ring
+├── BlobMissing              HF508  a payload is not in the blob store, or other bytes are
 ├── StoreError               HF601
 │   ├── StoreUnavailable     HF602  nothing was written
 │   │   └── StoreFull        HF607  ... because there is no room
@@ -74,6 +82,7 @@ HoldfastError
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -123,6 +132,18 @@ class BadDefinition(HoldfastError):
         super().__init__(f"{what}. {hint}")
 
 
+class InvalidGraph(BadDefinition):
+    """A graph that no run could walk. `problems` are all of them, a sentence each."""
+
+    code = "HF107"
+    hint = "Mend what is named here; graph.validate() lists it."
+
+    def __init__(self, *, graph: str, problems: tuple[str, ...]) -> None:
+        self.graph, self.problems = graph, problems
+        listed = " ".join(problems).removesuffix(".")
+        super().__init__(what=f"Graph {graph!r} cannot be walked: {listed}", hint=self.hint)
+
+
 class NotInBody(HoldfastError):
     """A primitive of workflow bodies was called somewhere else."""
 
@@ -149,6 +170,10 @@ class UnknownWorkflow(HoldfastError):
             f"No workflow named {name[:60]!r} is registered.{meant} Registered: {listed}. "
             f"{self.hint}"
         )
+
+
+WorkflowNotFound = UnknownWorkflow
+"""What an executor of graphs calls it."""
 
 
 class UnknownQueue(HoldfastError):
@@ -240,14 +265,14 @@ class InvalidArguments(InvalidValue, TypeError):
 
 
 class PayloadTooLarge(HoldfastError):
-    """A value is larger than a store keeps inline."""
+    """A value is larger than a store keeps."""
 
     code = "HF113"
-    hint = "Store the data elsewhere and pass its address."
+    hint = "Open the store with blobs=..., or store the data elsewhere and pass its address."
 
-    def __init__(self, *, where: str, size: int, limit: int) -> None:
-        self.where, self.size, self.limit = where, size, limit
-        super().__init__(f"{where}: {size:,} bytes, and the limit is {limit:,}. {self.hint}")
+    def __init__(self, *, where: str, size: int, limit: int, hint: str = hint) -> None:
+        self.where, self.size, self.limit, self.hint = where, size, limit, hint
+        super().__init__(f"{where}: {size:,} bytes, and the limit is {limit:,}. {hint}")
 
 
 class InvalidName(HoldfastError):
@@ -447,6 +472,10 @@ class IllegalMove(HoldfastError):
             f"Cannot {command} run {run!r}: it is {status}, and that works on runs that are "
             f"{' or '.join(allowed)}. {self.hint.replace('RUN', run)}"
         )
+
+
+InvalidStatus = IllegalMove
+"""What an executor of graphs calls it."""
 
 
 class UnknownKey(HoldfastError):
@@ -730,6 +759,17 @@ class BadStatement(NonRetryable):
         super().__init__(f"The statement `{shown}` {what}. {hint}.")
 
 
+class BadCacheKey(NonRetryable):
+    """The function of a step's cache gave no key for a call; the step did not begin."""
+
+    code = "HF413"
+    hint = "Return a text of 1 to 255 printable characters; a digest of what is longer."
+
+    def __init__(self, *, step: str, problem: str) -> None:
+        self.step, self.problem = step, problem
+        super().__init__(f"The cache key of step {step!r} {problem}. {self.hint}")
+
+
 class RetryAfter(HoldfastError):
     """Raise it in a step to have the next attempt start after `delay`, not by the back-off."""
 
@@ -803,6 +843,157 @@ class MapFailed(HoldfastError):
     def __str__(self) -> str:
         # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
         return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """An item that failed: the how-manieth it is, itself, and why."""
+
+    index: int
+    item: Any
+    error: Exception
+
+
+class ParallelError(HoldfastError):
+    """Items failed: what `process_parallel` raises.
+
+    `errors` has them all. If the first ended the others, it stands first, and those that were
+    cancelled for it are none. `results` are those of the items in `done`, `total` is how many items
+    there were.
+    """
+
+    code = "HF414"
+    hint = (
+        "Mend the cause; with ParallelConfig(fail_fast=False) the others go on, and what failed is "
+        "told beside the results."
+    )
+
+    def __init__(
+        self,
+        *,
+        errors: tuple[TaskError, ...],
+        results: tuple[Any, ...],
+        done: tuple[int, ...],
+        total: int,
+    ) -> None:
+        self.errors, self.results, self.done, self.total = errors, results, done, total
+        super().__init__(f"Parallel processing failed: {_of_tasks(errors)}")
+        causes = [each.error for each in errors]
+        self.__cause__ = causes[0] if len(causes) == 1 else ExceptionGroup("what failed", causes)
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+def _of_tasks(errors: tuple[TaskError, ...]) -> str:
+    """Tell what failed; equal errors together, the first first, then the most frequent."""
+    if len(errors) == 1:
+        return f"item {errors[0].index}: {_named(errors[0].error)}"
+    counts: dict[str, int] = {}
+    for each in errors:
+        told = _named(each.error)
+        counts[told] = counts.get(told, 0) + 1
+    first, *others = counts
+    others.sort(key=lambda told: -counts[told])
+    listed = ", ".join(
+        f"{told!r} ({_items(counts[told])})" for told in (first, *others[: LISTED - 1])
+    )
+    kinds = "one error" if len(counts) == 1 else f"{len(counts)} different errors"
+    return f"item {errors[0].index} and {len(errors) - 1} more failed with {kinds}: {listed}"
+
+
+def _named(error: Exception) -> str:
+    """Tell an error in short: one of ours by its words, any other by its type, too."""
+    told = str(error.args[0]) if error.args else ""
+    if isinstance(error, HoldfastError):
+        return told
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
+
+
+class ChainError(HoldfastError):
+    """A step of a chain failed: what `process_chain` raises. The processor's error is the cause.
+
+    `step_index` says which, from 0 on, and so how many were done before it; `item` is what it was
+    given with `state`. `intermediate` are the states up to there, if they were kept.
+    """
+
+    code = "HF415"
+    hint = "Mend the cause; go on from `state` with the items from `step_index` on."
+
+    def __init__(
+        self, *, step_index: int, item: object, state: object, intermediate: tuple[Any, ...],
+        cause: Exception,
+    ) -> None:  # fmt: skip
+        self.step_index, self.item, self.state = step_index, item, state
+        self.intermediate = intermediate
+        super().__init__(f"Chain failed at step {step_index}: {_named(cause)}")
+        self.__cause__ = cause
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+class ConditionalError(HoldfastError):
+    """What `process_conditional` raises. `state` is the one it was given.
+
+    `route` is empty if none was chosen yet, and "default" if no other fitted. An error of the
+    predicate or of the handler is the cause.
+    """
+
+    code = "HF416"
+    hint = "Mend the cause, or give the missing route, or a default=."
+
+    def __init__(
+        self, *, route: str, state: object, problem: str = "", cause: Exception | None = None
+    ) -> None:
+        self.route, self.state = route, state
+        where = f" for route {route!r:.60}" if route else ""
+        told = problem or ("" if cause is None else _named(cause))
+        super().__init__(f"Conditional routing failed{where}: {told}")
+        self.__cause__ = cause
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+class ExecutionError(HoldfastError):
+    """A graph cannot go on: a node failed, no way out of it fits, or there were too many.
+
+    `path` are the nodes it came to, in order; `state` is the last good one. The node's own error is
+    the cause.
+    """
+
+    code = "HF411"
+    hint = "Mend the cause and retry the run: it goes on at this node."
+
+    def __init__(
+        self, *, graph: str, node: str, problem: str, path: tuple[str, ...], state: object = None
+    ) -> None:
+        self.graph, self.node, self.problem = graph, node, problem
+        self.path, self.state = path, state
+        super().__init__(f"Execution of graph {graph} failed at node {node}: {problem}")
+
+    def __str__(self) -> str:
+        # As with StepFailed: in `args`, the message is the reason of a run that failed by it.
+        return f"{str(self.args[0]).rstrip('.')}. {self.hint} [{self.code}]"
+
+
+class MergeConflict(HoldfastError):
+    """Two branches of a fork changed one field, and no rule says what becomes of it."""
+
+    code = "HF412"
+    hint = 'Name a rule for the field: add_fork(..., merge={"field": "append"}).'
+
+    def __init__(self, *, field: str, first: str, second: str) -> None:
+        self.field, self.first, self.second = field, first, second
+        super().__init__(f"Nodes {first} and {second} both changed {field!r}. {self.hint}")
 
 
 class CompensationFailed(HoldfastError):
@@ -925,9 +1116,26 @@ class CannotDecrypt(HoldfastError):
     blocked_as = "undecodable"
     hint = "Put the key it was encrypted with back on the key ring, under the same id."
 
-    def __init__(self, *, key: str, problem: str) -> None:
-        self.key, self.problem = key, problem
-        super().__init__(f"Key {key!r:.60} {problem}. {self.hint}")
+    def __init__(self, *, key: str, problem: str, where: str = "") -> None:
+        self.key, self.problem, self.where = key, problem, where
+        told = f"{where}: key" if where else "Key"
+        super().__init__(f"{told} {key!r:.60} {problem}. {self.hint}")
+
+
+class BlobMissing(HoldfastError):
+    """A payload is in the blob store, and it is not there, or is not what it was."""
+
+    code = "HF508"
+    blocked_as = "blob_missing"
+    hint = "Bring the blob back from a backup; then `holdfast runs retry` the run."
+
+    def __init__(self, *, blob: str, where: str, problem: str) -> None:
+        self.blob, self.where, self.problem = blob, where, problem
+        super().__init__(f"{where}: blob {blob!r} {problem}. {self.hint}")
+
+
+UNREADABLE = (CannotDecrypt, BlobMissing)
+"""What reading a run may raise because of what is stored, not because of who reads it."""
 
 
 class StoreError(HoldfastError):

@@ -19,7 +19,7 @@ class Queues:
         self._engine = engine
 
     async def list(self) -> tuple[QueueState, ...]:
-        """Return them by name, each with its limits, slots held and runs in line."""
+        """Return them by name, each with its limits, slots held and what waits in line."""
         return tuple(await self._engine.store.queues(self._engine.ns))
 
     async def get(self, name: str) -> QueueState:
@@ -30,14 +30,14 @@ class Queues:
         return found[name]
 
     async def pause(self, name: str) -> bool:
-        """Let no more runs of a queue begin; tell whether that is news.
+        """Let no more runs and jobs of a queue begin; tell whether that is news.
 
-        Runs that have begun go on. Raises `InvalidValue` for the usual queue.
+        Those that have begun go on. Raises `InvalidValue` for the usual queue.
         """
         return await self._change(name, paused=True)
 
     async def resume(self, name: str) -> bool:
-        """Let runs of a queue begin again; tell whether that is news."""
+        """Let runs and jobs of a queue begin again; tell whether that is news."""
         return await self._change(name, paused=False)
 
     async def set(
@@ -51,7 +51,7 @@ class Queues:
     ) -> bool:
         """Give a queue these limits in the place of those it had; tell whether that is news.
 
-        What is not given is no limit. Runs that have begun go on, also if they are more than the
+        What is not given is no limit. What has begun goes on, also if it is more than the
         new limits allow. What `app.queue` says counts again at the next `open`. Raises
         `BadDefinition` or `InvalidValue`.
         """

@@ -8,9 +8,9 @@ from typing import Any
 from holdfast.engines.local import LocalEngine, answering, supplying, travel
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.step import Step
-from holdfast.fronts.function.workflow import Bound, not_bound
+from holdfast.fronts.function.workflow import Bound, must_have_no_secrets, not_bound
 from holdfast.machine.values import Schema, encoded
-from holdfast.model.checks import checked_id, checked_key, checked_reason
+from holdfast.model.checks import checked_id, checked_key, checked_point, checked_reason
 from holdfast.model.commands import CancelRun, PauseRun, ResumeRun, TerminateRun
 from holdfast.model.secrets import Secret, checked_secrets
 from holdfast.talking import checked_by, new_id
@@ -59,7 +59,7 @@ class Steered:
 
     async def rerun(
         self,
-        from_: str | None = None,
+        from_: str | int | None = None,
         *,
         keep_keys: bool = False,
         reason: str = "",
@@ -67,12 +67,14 @@ class Steered:
     ) -> Sequence[str]:
         """Take the run back to where it asked for the step `from_`, or to its start.
 
+        A number is that of the last event that counts: steps that were asked for by then stay.
         Works on open and on closed runs. What was asked for later no longer counts; nothing is
         deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
         whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
         nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
         """
-        key, told = checked_key(from_, where="rerun", path="from_"), checked_reason(reason, "rerun")
+        key = checked_point(from_, where="rerun", path="from_")
+        told = checked_reason(reason, "rerun")
         known = "" if id is None else checked_id(id, field="rerun id")
         return await travel.rerun(self._engine, self.id, key, told, keep_keys=keep_keys, id=known)
 
@@ -116,6 +118,7 @@ def input_of(bound: Bound[Any], workflow: str) -> bytes:
     """Return the input of a fork, if it is of the run's workflow. Raises `BadDefinition`."""
     if not isinstance(bound, Bound):
         raise not_bound(bound, "run.fork")
+    must_have_no_secrets(bound, "run.fork")
     if bound.workflow.name == workflow:
         return bound.input
     raise BadDefinition(

@@ -96,3 +96,7 @@ class Lacking:
     @hf.query
     def total(self) -> int:
         return self.n
+
+
+def write(tx: hf.Transaction) -> None:
+    """A transaction, once it is one."""

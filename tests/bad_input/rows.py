@@ -31,6 +31,7 @@ ROWS: dict[str, str] = {
     "tag or attribute": "",
     "imported file": "",
     "definition": "",
+    "cache": "",
     "duplicate step": "",
     "store URL": "",
     "cron text": "",
@@ -40,8 +41,8 @@ ROWS: dict[str, str] = {
     "non-JSON body, content type, gzip": LATER_HTTP,
     "Last-Event-ID": LATER_HTTP,
     "priority, concurrency, unknown queue": "tests/engine/test_limits.py, test_queues.py",
-    "graph that cannot be built": "there are no graphs yet",
+    "graph that cannot be built": "tests/fronts/graph/test_building.py",
     "clock off the store's": "no other clock counts: tests/stores/test_postgres_clock.py",
-    "blob missing": "there is no blob store yet",
+    "blob missing": "blocks the run: tests/engine/test_payloads.py",
 }
 """Row -> why it is not here, or nothing if it is."""

@@ -78,6 +78,10 @@ V, U, N, D = hf.InvalidValue, hf.Unserialisable, hf.InvalidName, hf.InvalidDurat
 B, S = hf.BadDefinition, hf.SecretSerialisationError
 HOURLY = hf.Schedule(every=3600)
 TO_CLIENT = [
+    Case("cache", "nothing to forget", lambda c: c.cache.forget(""), V, ("step", "names no step")),
+    Case("cache", "number for a step", lambda c: c.cache.forget(5), V, ("step", "5", "255")),
+    Case("cache", "number for a key", lambda c: c.cache.forget("s", key=5), V, ("key", "5")),
+    Case("cache", "list of a number", lambda c: c.cache.list(5), V, ("step", "5")),
     Case("arguments do not fit", "missing", started(), hf.InvalidArguments, ("item", "cents: int")),
     Case("arguments do not fit", "extra", started("a", 1, 2), hf.InvalidArguments, ("too many",)),
     Case("arguments do not fit", "unknown", started("a", x=1), hf.InvalidArguments, ("'x'",)),
@@ -151,8 +155,10 @@ TO_CLIENT = [
     Case("signal to nobody", "retry", lambda c: c.get("open").retry(), hf.IllegalMove, ("failed",)),
     Case("key that is none", "unknown", lambda c: c.get("open").rerun("charge#9"), hf.UnknownKey,
          ("'charge#9'", "nothing", "holdfast runs show")),
-    Case("key that is none", "no text", lambda c: c.get("open").rerun(5), V,
-         ("rerun: from_: int", "'charge#2'")),
+    Case("key that is none", "no text", lambda c: c.get("open").rerun(5.0), V,
+         ("rerun: from_: float", "'charge#2'")),
+    Case("key that is none", "no event", lambda c: c.get("open").rerun(99), hf.UnknownKey,
+         ("99", "'open'")),
     Case("key that is none", "of nobody", lambda c: c.get("nobody").rerun("a#1"), hf.RunNotFound,
          ("'nobody'",)),
     Case("key that is none", "rerun id", lambda c: c.get("open").rerun(id="a/b"), N,
@@ -296,6 +302,8 @@ async def opened(file: asyncio.Event) -> None: ...
 PLAIN: Any = plain
 STREAM: Any = stream
 RETRY: Any = hf.Retry
+CACHE: Any = hf.Cache
+SIXTY: Any = 60
 FLOW: Any = hf.App("children").workflow(opened)
 
 PLAIN_ANY: Any = plain
@@ -325,6 +333,26 @@ DEFINITIONS = [
         ("async query", lambda _: hf.query(STREAM), ("`def`",)),
         ("two validators", lambda _: [flows.Tally.add.validator(PLAIN_ANY) for _ in range(2)],
          ("'add'", "validator already")),
+    ]],
+    *[Case("cache", name, act, error, words) for name, act, error, words in [
+        ("no time", lambda: CACHE(0), B, ("Cache.expires is 0", "above 0", "None")),
+        ("negative", lambda: CACHE(-1), D, ("Cache.expires=-1", "100 years")),
+        ("text for a time", lambda: CACHE("1h"), D, ("Cache.expires='1h'", "timedelta")),
+        ("text for a key", lambda: CACHE(1, key="id"), B, ("Cache.key is 'id'", "function")),
+        ("async key", lambda: CACHE(1, key=opened), B, ("Cache.key", "plain function")),
+        ("number for a version", lambda: CACHE(1, version=2), B, ("no text, it is int", "255")),
+        ("long version", lambda: CACHE(1, version="2" * 256), B, ("256 characters", "255")),
+        ("seconds for a cache", defines(lambda a: a.step(cache=SIXTY)(plain)), B,
+         ("cache=60", "hf.Cache(")),
+        ("with secrets", defines(lambda a: a.step(cache=CACHE(1), secrets=["s"])(plain)), B,
+         ("'plain'", "secrets", "Leave out cache=")),
+        ("at most once", defines(lambda a: a.step(cache=CACHE(1), at_most_once=True)(plain)), B,
+         ("at most once", "step of its own")),
+        ("completed later", defines(lambda a: a.step(cache=CACHE(1), completes_later=True)(plain)),
+         B, ("completes later", "token")),
+        ("of a transaction",
+         defines(lambda a: a.transaction(flows.write).options(cache=CACHE(1))), B,
+         ("'write'", "transaction", "writes nothing")),
     ]],
     Case("duplicate step", "name", defines(twice), B, ("already has a step 'pay'", 'name="..."')),
     Case("delay that is none", "negative", defines(lambda a: a.step(timeout=-1)), D,
@@ -368,7 +396,8 @@ def check(case: Case, error: hf.HoldfastError) -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("HOLDFAST_BLOBS", "")  # the limit of a value is that of a row everywhere
     url = request.getfixturevalue("postgres_store") if request.param == "postgres" else ""
     return Place(request.param, tmp_path, url)
 

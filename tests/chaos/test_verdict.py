@@ -8,6 +8,7 @@ import pytest
 
 from chaos.driver import NS
 from chaos.evidence import Evidence, Fault
+from chaos.flows import FARM_SLOTS, NARROW_SLOTS, PAID, TOILED, ticked
 from chaos.journal import Line, Refused
 from chaos.verdict import FREEZE, judge
 from holdfast.model.dump import Sent
@@ -145,6 +146,55 @@ def row_that_is_doubled(evidence: Evidence) -> Evidence:
     return evidence._replace(booked=(*evidence.booked, evidence.booked[0]))
 
 
+def paid_twice(evidence: Evidence) -> Evidence:
+    line = next(line for line in evidence.pages.lines if line.key.startswith(PAID))
+    before = line._replace(epoch=line.epoch - 1, mark="other")
+    return with_lines(evidence, (before, *evidence.pages.lines))
+
+
+def job_done_after_its_record(evidence: Evidence) -> Evidence:
+    line = next(line for line in evidence.pages.lines if line.key.startswith(TOILED))
+    later = line._replace(epoch=line.epoch + 1, mark="other")
+    return with_lines(evidence, (*evidence.pages.lines, later))
+
+
+def crowded_runs(evidence: Evidence) -> Evidence:
+    """As many more as there are slots begin and end with a run, under its key."""
+    id = first(evidence, "narrow")
+    [run] = [run for run in evidence.dump.runs if run.id == id]
+    line = next(line for line in evidence.pages.lines if line.run == id)
+    more = [f"{id}-{n}" for n in range(NARROW_SLOTS)]
+    runs = (*evidence.dump.runs, *(run._replace(id=other) for other in more))
+    planted = with_lines(
+        evidence, (*evidence.pages.lines, *(line._replace(run=other) for other in more))
+    )
+    told = {**evidence.told, **dict.fromkeys(more, evidence.told[id])}
+    return planted._replace(dump=evidence.dump._replace(runs=runs), told=told)
+
+
+def crowded_jobs(evidence: Evidence) -> Evidence:
+    line = next(line for line in evidence.pages.lines if line.key.startswith(TOILED))
+    more = (line._replace(run=f"{line.run}-{n}") for n in range(FARM_SLOTS))
+    return with_lines(evidence, (*evidence.pages.lines, *more))
+
+
+def slot_without_a_run(evidence: Evidence) -> Evidence:
+    dump = evidence.dump
+    ticks = sorted(run.id for run in dump.runs if run.workflow == ticked.name)
+    lost = ticks[len(ticks) // 2]
+    return evidence._replace(
+        dump=dump._replace(
+            runs=tuple(run for run in dump.runs if run.id != lost),
+            events={key: events for key, events in dump.events.items() if key != (NS, lost)},
+        )
+    )
+
+
+def blob_that_is_gone(evidence: Evidence) -> Evidence:
+    gone = ((NS, first(evidence, "bulky")), "event 2: blob 7 is not there")
+    return evidence._replace(dump=evidence.dump._replace(unread=(gone,)))
+
+
 def host_that_ended(evidence: Evidence) -> Evidence:
     return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
 
@@ -172,6 +222,13 @@ PLANTED: list[tuple[Plant, str]] = [
     (row_without_a_record, "booking: default/ledger-"),
     (row_that_is_missing, "1 rows are missing"),
     (row_that_is_doubled, "that are not recorded"),
+    (paid_twice, "once: once-"),
+    (job_done_after_its_record, "after it was recorded"),
+    (crowded_runs, "held slots of queue narrow"),
+    (crowded_runs, "of its key held slots of queue narrow"),
+    (crowded_jobs, "held slots of queue farm"),
+    (slot_without_a_run, "slot: tick has no run between"),
+    (blob_that_is_gone, "invariant: I14"),
     (host_that_ended, "host: host a"),
     (call_that_raised, "call: run 7"),
 ]
@@ -179,7 +236,8 @@ PLANTED: list[tuple[Plant, str]] = [
 
 def test_an_undisturbed_round_has_no_violation(evidence: Evidence) -> None:
     assert {told.workflow for told in evidence.told.values()} == {
-        "chain", "fan", "timers", "mail", "retries", "stopped", "raced", "ledger",
+        "chain", "fan", "timers", "mail", "retries", "stopped", "raced", "ledger", "narrow",
+        "farmed", "once", "bulky",
     }  # fmt: skip
     assert judge(evidence) == []
 

@@ -124,6 +124,8 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "a row that is none": (lambda d: d.update(run=[]), "it is no JSON object"),
     "a second end": (lambda d: d["run"].update(status="failed"), "run completed"),
     "a bad tag": (lambda d: d.update(tags=[""]), "tag"),
+    "a queue key that is none": (lambda d: d.update(queue_key=7), "queue_key"),
+    "a queue key without a line": (lambda d: d.update(queue_key="ada"), "has no line"),
     "a number too large": (lambda d: d["run"].update(epoch=2**70), "run.epoch"),
 }
 

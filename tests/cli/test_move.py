@@ -163,3 +163,24 @@ def sync_start(url: str) -> None:
             pass
 
     asyncio.run(start())
+
+
+def test_large_payloads_go_along_or_the_move_is_refused(
+    typed: Type, url: str, target: str, tmp_path: Path, postgres_url: str
+) -> None:
+    name = "x" * 300_000
+
+    async def start() -> None:
+        async with sample.app.open(url, worker=False) as client:
+            await client.start(sample.app.workflows["greet"].bind(name), id=GREET)
+
+    asyncio.run(start())
+    refused = typed("move", url, postgres_url)
+    assert refused.exit_code == 2
+    assert "has large payloads in" in refused.stderr
+    assert "--blobs s3://bucket/prefix" in refused.stderr
+    folder = tmp_path / "elsewhere"
+    for place, more in ((target, ()), (postgres_url, ("--blobs", f"file://{folder}"))):
+        source = url if place == target else target
+        assert typed("move", source, place, *more).exit_code == 0
+    assert len(list(folder.rglob("*-*"))) == 1

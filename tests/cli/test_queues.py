@@ -1,4 +1,4 @@
-"""`holdfast queues`, and what `runs why` says of a run in line."""
+"""`holdfast queues`, and what `runs why` says of runs and jobs in line."""
 
 import json
 import subprocess
@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.runs import jobs
+from holdfast.model.jobs import Job
+from holdfast.model.limits import Queue, QueueState
+from holdfast.model.workers import WorkerRow
 from tests.cli.conftest import SAMPLE, Shell, Type, environment
 
 
@@ -45,6 +49,18 @@ def test_a_paused_queue_keeps_its_runs_in_line_and_why_says_so(typed: Type) -> N
     assert typed("queues", "resume", "mail").exit_code == 0
     told = " ".join(json.loads(typed("runs", "why", "a", "--json").stdout)["why"])
     assert "may begin when a worker that serves it has room" in told
+
+
+def test_why_says_what_keeps_a_job_of_a_queue_with_limits() -> None:
+    job = Job("default", "r", "render#1", 1, 1, "s", "render", "gpu", 3, b"", b"", 0, 0)
+    full = QueueState(Queue("default", "gpu", concurrency=1), held=1, waiting=1)
+    workers = [WorkerRow("w", None, None, is_listening=True)]
+    [told] = jobs.told([job._replace(queue_key="ada")], workers, [full], 9)
+    assert "waits on queue gpu under key 'ada', waiting for a slot (1 of 1 held)." in told
+    shut = full._replace(queue=full.queue._replace(paused=True))
+    assert jobs.told([job], workers, [shut], 9)[0].endswith("waits on queue gpu, which is paused.")
+    commands = [typed for typed, _ in jobs.commands([job], workers, [shut], "sqlite:///a.db")]
+    assert commands == ["holdfast queues resume gpu", "holdfast queues show gpu"]
 
 
 @pytest.mark.parametrize(

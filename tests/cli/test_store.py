@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import holdfast as hf
+from holdfast.model.deeds import Deed
 from holdfast.stores.sqlite.statements import migrations
 from tests.cli.conftest import Type
 
@@ -53,6 +55,23 @@ class TestDb:
         assert facts["schema"] == facts["schema_of_release"] == newest
 
     @pytest.mark.usefixtures("full")
+    def test_what_is_forgotten_in_other_databases_is_named_by_the_app(
+        self, typed: Type, tmp_path: Path
+    ) -> None:
+        app, books = tmp_path / "shop.py", tmp_path / "books.db"
+        app.write_text(
+            "import holdfast as hf\napp = hf.App('shop')\n"
+            f"books = hf.SqliteWitness({str(books)!r})\n"
+            "@app.transaction(on=books)\ndef pay(c) -> int:\n    return 1\n"
+            "@app.transaction(on=books)\ndef refund(c) -> int:\n    return 1\n"
+        )
+        hf.SqliteWitness(books).once(Deed("default", "gone", 1, "pay#1"), lambda _: b"1")
+        words = ("db", "prune-witness", str(app), "--older-than")
+        assert typed(*words, "1d").stdout == "0 steps forgotten\n"
+        assert typed(*words, "0s").stdout == "1 step forgotten\n"
+        assert typed(*words, "soon").exit_code == 2
+
+    @pytest.mark.usefixtures("full")
     def test_prune_counts_first_and_forgets_only_closed_runs(self, typed: Type) -> None:
         before = json.loads(typed("doctor", "--json").stdout)["statuses"]
         assert typed("db", "prune", "--older-than", "1d", "--dry-run").stdout.startswith("0 runs")
@@ -64,6 +83,32 @@ class TestDb:
         assert set(after) <= {"pending", "running", "waiting", "paused", "blocked", "quarantined"}
         assert sum(before.values()) - sum(after.values()) == int(told.split()[0])
         assert typed("db", "prune", "--older-than", "soon").exit_code == 2
+
+    def test_gc_deletes_blobs_that_nobody_names(
+        self, typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOLDFAST_BLOBS", f"file://{tmp_path / 'blobs'}")
+        assert typed("db", "migrate").exit_code == 0
+        file = tmp_path / "blobs" / "ab" / f"{'ab' * 32}-{'0' * 16}"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"12345")
+        assert typed("db", "gc").stdout == "0 blobs of 1 deleted, 0 bytes\n"
+        told = typed("db", "gc", "--grace", "0s", "--dry-run").stdout
+        assert told == "1 blob of 1 would be deleted, 5 bytes\n"
+        gone = json.loads(typed("db", "gc", "--grace", "0s", "--json").stdout)
+        assert gone == {"blobs": 1, "collected": 1, "freed": 5}
+        assert not file.exists()
+        assert json.loads(typed("db", "status", "--json").stdout)["blobs"] == str(
+            tmp_path / "blobs"
+        )
+
+    def test_a_blob_store_that_is_none_is_refused(
+        self, typed: Type, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOLDFAST_BLOBS", "ftp://host/blobs")
+        done = typed("db", "migrate")
+        assert done.exit_code != 0
+        assert "names no blob store" in done.stderr
 
     @pytest.mark.usefixtures("full")
     def test_a_backup_holds_every_run(self, typed: Type, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ class TestRerun:
         row = json.loads(typed("runs", "show", "completed", "--json").stdout)
         assert (row["status"], row["generation"]) == ("pending", 2)
         assert [event["key"] for event in row["history"]] == ["", "shout#1", ""]
-        assert row["history"][-1]["payload"] == {"from": "shout#2", "reason": "too loud"}
+        told = {"from": "shout#2", "reason": "too loud", "anew": True}
+        assert row["history"][-1]["payload"] == told
 
     def test_all_shows_what_no_longer_counts(self, typed: Type) -> None:
         assert typed("runs", "rerun", "completed", "--keep-keys").exit_code == 0

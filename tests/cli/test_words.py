@@ -3,8 +3,10 @@
 import pytest
 
 from holdfast.cli.failures import frames, own_frame
+from holdfast.cli.runs.show import WORDS
 from holdfast.cli.terminal import clean, cut, width_of
 from holdfast.cli.words import ago, ahead, count, iso, span
+from holdfast.model.events import Event
 
 SECOND = 1_000_000
 
@@ -55,3 +57,15 @@ def test_the_own_frame_is_neither_ours_nor_a_librarys() -> None:
     found = own_frame(text)
     assert found is not None
     assert found.place == "/home/me/shop.py:88 in publish"
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"from":"a","to":"b"}', "a -> b"),
+        (b'{"from":"a","fork":["b","c"],"join":"d"}', "a -> b, c"),
+        (b'{"shape":"0f","state":{}}', "graph drawn"),
+    ],
+)
+def test_a_decision_is_told_in_a_few_words(payload: bytes, text: str) -> None:
+    assert WORDS["note.decided"](Event("note.decided", 0, payload=payload)) == text

@@ -22,6 +22,7 @@ def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         pytest.param(kind, case, id=f"{name}-{case}")
         for name, kind in STORES.items()
         for case in cases(*kind.capabilities)
+        if str(case) not in kind.lacks
     ],
 )
 async def test_store(kind: Kind, case: Case, place: str) -> None:

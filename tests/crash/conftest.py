@@ -9,19 +9,21 @@ from holdfast.testing.crash_database import Database
 from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
 
-pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking")
+pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking", "tests.crash.graphs")
 HERE = Path(__file__).parent
 AT_ONCE = ("chain", "race")
 """Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
 LARGE = (
-    "back-off", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
-    "child-talk", "completion", "continue", "crowd", "deploy", "entity", "fork",
-    "fork-forgotten", "heartbeat", "heartbeat-deploy", "job-cancelled", "job-deploy",
-    "job-ghost", "job-once", "jobs", "limits", "map", "observers",
-    "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled", "questions",
-    "queues", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",
-    "schedule-replaces", "schedule-steered", "slots", "storm",
-    "transaction-zombie", "update-deploy", "updates", "with-start", "witness",
+    "back-off", "blobs", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
+    "child-talk", "children", "completion", "continue", "crowd", "deploy", "encrypted", "entity",
+    "eviction", "fork", "fork-forgotten", "graph", "heartbeat", "heartbeat-deploy",
+    "job-cancelled", "job-deploy", "job-ghost", "job-once", "job-zombie", "jobs", "limits", "map",
+    "observers", "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled",
+    "questions", "queues", "rerun", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",
+    "schedule-replaces", "schedule-steered", "secrets-sealed", "slots", "storm", "stream-cancel",
+    "stream-cycle", "stream-failure", "stream-fork", "stream-interrupt", "timer",
+    "transaction-cancelled", "transaction-zombie", "update-deploy", "updates", "with-start",
+    "witness", "zombie",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 

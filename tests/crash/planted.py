@@ -13,10 +13,12 @@ from holdfast.hosts.worker.family import Family
 from holdfast.hosts.worker.session import Session
 from holdfast.kernel import answer, dispatch
 from holdfast.kernel.dispatch import Rule
+from holdfast.machine.afterwards import call_afterwards
 from holdfast.machine.sagas import Block, Saga
 from holdfast.machine.signals import Mailbox
 from holdfast.model import failures
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.cache import CachedResult, CachedStep, CacheFilter, CacheKey
 from holdfast.model.commands import AnswerRun
 from holdfast.model.deeds import Deed
 from holdfast.model.events import Event
@@ -45,6 +47,8 @@ from holdfast.model.writes import (
 )
 from holdfast.ports.store import Hear, Store
 from holdfast.ports.transaction import Transaction, Work
+from holdfast.stores.sealed import SealedStore
+from holdfast.stores.sealed.blobs import Uploads
 from holdfast.testing.crash_world import Plant
 from holdfast.witnesses.sqlite import SqliteWitness
 from tests.crash import exact
@@ -107,6 +111,12 @@ class Wrapper:
 
     async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
         return await self.inner.secrets(ns, run)
+
+    async def recall(self, ns: str, wanted: Sequence[CacheKey]) -> Mapping[CacheKey, CachedResult]:
+        return await self.inner.recall(ns, wanted)
+
+    async def cached(self, wanted: CacheFilter) -> list[CachedStep]:
+        return await self.inner.cached(wanted)
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         return self.inner.listen(hear, worker=worker, near=near)
@@ -316,6 +326,14 @@ class ObservedFirst(Session):
         super()._commit(draft, turn, results)
 
 
+class ProgressFirst(Session):
+    """Tells of progress while its commit is still on its way."""
+
+    def _commit(self, draft: Any, turn: Any, results: Any) -> None:
+        call_afterwards(self.machine)
+        super()._commit(draft, turn, results)
+
+
 class Collects(Worker):
     """Leaves evicted machines to the garbage collector."""
 
@@ -447,6 +465,15 @@ def telling_secrets() -> Iterator[Plant]:
         yield Plant()
 
 
+async def names_first(
+    store: SealedStore, uploads: Uploads, sealed: Sequence[Write]
+) -> list[Outcome]:
+    """Put blobs when the write that names them is stored."""
+    outcomes = await store._written(sealed)
+    await uploads.put()
+    return outcomes
+
+
 Planted = Callable[[], AbstractContextManager[Plant]]
 
 
@@ -472,6 +499,7 @@ PLANTED: dict[str, Planted] = {
     "signal doubled": lambda: plain(Plant(below=DoublesSignals)),
     "answer told before the commit": lambda: plain(Plant(above=TellsFirst)),
     "observers told before the commit": lambda: session(ObservedFirst),
+    "progress told before the commit": lambda: session(ProgressFirst),
     "steps started before the commit": lambda: session(StartsFirst),
     "feed after the commit": lambda: session(FeedsLate),
     "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
@@ -487,4 +515,5 @@ PLANTED: dict[str, Planted] = {
     "slot fired twice": lambda: plain(Plant(below=FiresBlindly)),
     "secret in a failure": telling_secrets,
     "begun without a record": lambda: without(Session, "_start_one", Session._begin),
+    "blob named before it is put": lambda: without(SealedStore, "_write_after", names_first),
 }

@@ -13,14 +13,20 @@ from holdfast.testing.crash_world import SETTINGS, Process, Scenario, World, eff
 from holdfast.testing.loop import LIFE
 from tests.crash import continuing
 from tests.crash.asking import ASKING
+from tests.crash.caching import CACHING
 from tests.crash.clockwork import CLOCKWORK
 from tests.crash.entities import ENTITIES
 from tests.crash.exact import EXACT
 from tests.crash.families import FAMILIES
+from tests.crash.graph_streams import GRAPH_STREAMS
+from tests.crash.graphs import GRAPHS
+from tests.crash.job_limits import JOB_LIMITS
 from tests.crash.jobs import JOBS
 from tests.crash.limits import LIMITS
 from tests.crash.observing import OBSERVING
 from tests.crash.once import ONCE_ONLY
+from tests.crash.payloads import PAYLOADS
+from tests.crash.processing import PROCESSING
 from tests.crash.secrets import SECRETS
 from tests.crash.talk import TALK
 from tests.crash.travels import TRAVELS
@@ -744,8 +750,14 @@ SCENARIOS = {
         *OBSERVING,
         *LIMITS,
         *JOBS,
+        *JOB_LIMITS,
         *CLOCKWORK,
+        *CACHING,
         *SECRETS,
+        *PAYLOADS,
+        *GRAPHS,
+        *PROCESSING,
+        *GRAPH_STREAMS,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

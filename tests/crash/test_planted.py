@@ -7,18 +7,25 @@ import pytest
 from holdfast.testing.crash_sweep import Kind, faults_of, run, sweep
 from holdfast.testing.crash_world import Plant
 from tests.crash.planted import PLANTED as MOST
-from tests.crash.planted import Planted, plain
+from tests.crash.planted import CountsNothing, Planted, plain
+from tests.crash.planted_cache import KeepsFirst, never_expiring
 from tests.crash.planted_jobs import LeavesGhosts, TakesFromAnybody
 from tests.crash.scenarios import SCENARIOS
 
 PLANTED: dict[str, Planted] = {
     **MOST,
+    "result kept before its record": lambda: plain(Plant(above=KeepsFirst)),
+    "expired result used": never_expiring,
     "job outcome of a fenced host": lambda: plain(Plant(below=TakesFromAnybody)),
     "ghost left in its queue": lambda: plain(Plant(below=LeavesGhosts)),
+    "jobs not counted": lambda: plain(Plant(below=CountsNothing)),
 }
 CATCHERS = {
+    "result kept before its record": "step-cached",
+    "expired result used": "step-cached-late",
     "job outcome of a fenced host": "job-zombie",
     "ghost left in its queue": "job-ghost",
+    "jobs not counted": "job-limits",
     "child outcome doubled": "children",
     "no fence": "zombie",
     "rows kept of a refused turn": "transaction-zombie",
@@ -29,6 +36,7 @@ CATCHERS = {
     "signal doubled": "with-start",
     "answer told before the commit": "chain",
     "observers told before the commit": "observers",
+    "progress told before the commit": "processing",
     "steps started before the commit": "chain",
     "feed after the commit": "race",
     "eviction by garbage collection": "eviction",
@@ -42,6 +50,7 @@ CATCHERS = {
     "slots counted before the write": "limits",
     "slot fired twice": "slots",
     "secret in a failure": "secrets",
+    "blob named before it is put": "blobs",
 }
 
 

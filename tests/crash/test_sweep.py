@@ -38,6 +38,14 @@ def test_every_point(name: str, store: Kind, record_property: Record) -> None:
     is_sound(report)
 
 
+@pytest.mark.parametrize("name", ["completion", "job-once", "question-race", "questions"])
+def test_what_is_settled_is_read_by_itself_where_much_is_waited_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.hosts.worker.session.FEW_OF", 0)  # as if it were much
+    is_sound(sweep(SCENARIOS[name], "memory"))
+
+
 def test_every_method_of_the_store_is_a_crash_point(store: Kind) -> None:
     port = {name for name in vars(Store) if not name.startswith("_")}
     port |= {f"{name}_jobs" for name in vars(Jobs) if not name.startswith("_")}

@@ -33,7 +33,7 @@ def acknowledge(what: str) -> None:
 async def main(path: str, *given: str) -> None:
     async with app.open(f"sqlite:///{path}", settings=hf.Settings(poll=30)) as client:
         if "off" in given:
-            store = cast("Any", client.engine.store)
+            store = cast("Any", client.engine.store).inner
             store._writer._transactions.connection.execute("PRAGMA synchronous = OFF")
         for n in range(25):
             run = await client.start(flow.bind(n), id=f"r{n}")

@@ -69,16 +69,68 @@ async def bad(text: str) -> None:
     await refuse()
 
 
+walk = app.graph("walk")
+lose = app.graph("lose")
+
+
+@walk.node(retry=hf.Retry(max_attempts=3, initial=0))
+async def look(state: hf.State) -> hf.State:
+    given = state.get_secret("given")
+    assert given is not None
+    log.debug("%s %s %s", state, state.get_secret("given"), given.reveal())
+    hf.log.warning("%s: log in with %s", state["text"], given.reveal())
+    if hf.attempt() == 1:
+        raise ConnectionError(f"refused {given.reveal()!r} of {state}")
+    return state.set("length", len(given.reveal())).clone()
+
+
+@walk.node
+async def wait(state: hf.State) -> hf.State:
+    await hang()
+    return state.delete_secret("given")
+
+
+@walk.node
+def forgetful(state: hf.State) -> dict[str, object]:
+    return {"is_gone": state.get_secret("given") is None}
+
+
+def is_long(state: hf.State) -> bool:
+    log.debug("%s with %s", state, dict(state.secrets))
+    return bool(state["length"] > 3)
+
+
+walk.add_edge(hf.START, look).add_edge(look, wait, is_long).add_edge(wait, forgetful)
+walk.add_edge(forgetful, hf.END)
+
+
+@lose.node
+def tell(state: hf.State) -> hf.State:
+    given = state.get_secret("given")
+    return state.set("token", given.reveal() if given else "")
+
+
+lose.add_edge(hf.START, tell).add_edge(tell, hf.END)
+
+
 async def main(url: str) -> None:
     secrets = {"given": hf.Secret(os.environ["GIVEN"])}
+    state = hf.State({"text": MARKER}).set_secret("given", os.environ["GIVEN"])
     async with app.open(url, settings=hf.Settings(flush=0.01)) as client:
         for flow in (good, bad):
             await client.start(flow.bind(MARKER), id=flow.name, secrets=secrets)
+        for graph in (walk, lose):
+            await client.start(graph.bind(state), id=graph.name)
         assert await client.get("good", good).result() == len(os.environ["GIVEN"])
-        try:
-            await client.get("bad", bad).result()
-        except hf.RunFailed as error:
-            print(error, error.traceback, error.details)
+        ended = await client.get("walk", walk.workflow).result()
+        assert ended["is_gone"], ended
+        for name in ("bad", "lose"):
+            try:
+                await client.get(name).result()
+            except hf.RunFailed as error:
+                print(error, error.traceback, error.details)
+            else:
+                raise AssertionError(name)
 
 
 if __name__ == "__main__":

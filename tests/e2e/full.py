@@ -36,7 +36,7 @@ async def big(name: str) -> str:
     if name == "first":
         began.set()
         await may_end.wait()
-    return "x" * 500_000
+    return "x" * 200_000
 
 
 @app.workflow
@@ -79,7 +79,7 @@ async def until(holds: Any) -> None:
 
 async def main(path: str, how: str) -> dict[str, Any]:
     async with app.open(f"sqlite:///{path}", settings=hf.Settings(poll=0.05)) as client:
-        store = cast("SqliteStore", client.engine.store)
+        store = cast("SqliteStore", cast("Any", client.engine.store).inner)
         worker = cast("Worker", client.engine.host)
         run = await client.start(flow.bind(), id="r")
         await began.wait()

@@ -134,8 +134,10 @@ async def test_with_keys_any_worker_can_use_them(place: Place, shop: Shop) -> No
 async def test_a_worker_without_the_key_says_so_and_goes_on_with_a_new_secret(
     place: Place, shop: Shop
 ) -> None:
+    async with place.open(shop.app, worker=False) as client:
+        await client.start(shop.order.bind(5), id="r")
     async with opened(place, shop.app, KEY, worker=False) as client:
-        await client.start(shop.order.bind(5), id="r", secrets={"token": TOKEN})
+        await client.get("r").supply_secret("token", TOKEN)
     async with place.open(shop.app) as client:
         row = await status_of(client.get("r"), "waiting")
         assert "is encrypted with key k1, and this worker has no key ring" in row.reason

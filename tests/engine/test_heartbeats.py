@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -269,8 +269,7 @@ async def test_a_step_that_lost_its_run_is_stopped(place: Place, app: hf.App) ->
         await event_of(run, "step.started")
         await progress_of(run)
         engine = client.engine
-        hearers = cast("list[Any]", vars(engine.store)["_hearers"])
-        hearers.remove(worker_of(client)._hear)
+        worker_of(client)._unlisten()
         await engine.do(TerminateRun(engine.ns, "r", engine.store.now()))
         await until(lambda: stopped == [1])
         assert await run.progress() == ()

@@ -498,3 +498,31 @@ def test_the_name_of_a_queue_is_checked(app: hf.App) -> None:
 def test_crashtest_does_jobs(app: hf.App, studio: Studio) -> None:
     report = crashtest(studio.flow.bind(1), app=app)
     assert report.executed == report.points
+
+
+async def test_a_run_with_many_jobs_hears_of_each_as_it_ends(place: Place, app: hf.App) -> None:
+    one_by_one, tried = asyncio.Lock(), set[int]()
+
+    @app.step(queue="gpu", retry=QUICK)
+    async def render(n: int) -> int:
+        async with one_by_one:
+            if n % 10 == 3 and n not in tried:
+                tried.add(n)
+                raise ConnectionError
+        return n
+
+    @app.workflow
+    async def film(parts: int) -> tuple[int, int]:
+        asked = [asyncio.ensure_future(render(n)) for n in range(parts)]
+        first = await asked[-1]
+        asked[0].cancel()
+        return first, sum(await asyncio.gather(*asked[1:]))
+
+    async with place.open(app) as client:
+        run = await client.start(film.bind(60))
+        assert await within(run.result()) == (59, sum(range(60)))
+        await until(lambda: jobs_are_gone(client))
+
+
+async def jobs_are_gone(client: hf.Client) -> bool:
+    return not await jobs_of(client)

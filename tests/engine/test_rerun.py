@@ -71,7 +71,7 @@ async def test_nothing_is_destroyed(place: Place, app: hf.App) -> None:
         await within(run.result())
         after = (await client.engine.export(run.id)).events
     reopened = after[len(before)]
-    assert reopened.payload == b'{"from": "ship#1", "reason": "the label was torn"}'
+    assert reopened.payload == b'{"from": "ship#1", "reason": "the label was torn", "anew": true}'
     assert [e._replace(superseded_by=None) for e in after[: len(before)]] == [*before]
     gone = [event.key or event.kind for event in after if event.superseded_by == reopened.seq]
     assert gone == ["ship#1", "run.completed"]

@@ -5,6 +5,7 @@ import inspect
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -132,6 +133,14 @@ def use_list(client: hf.SyncClient) -> None:
     page = client.list(workflow="greet", limit=2)
     rest = client.list(workflow="greet", limit=2, after=page.next)
     assert [run.id for run in (*page.runs, *rest.runs)] == ["r2", "r1", "r0"]
+
+
+def use_prune_witness(client: hf.SyncClient) -> None:
+    assert client.prune_witness(hf.SqliteWitness(sqlite3_in_memory), older_than=0) == 0
+
+
+def sqlite3_in_memory() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:")
 
 
 def use_prune(client: hf.SyncClient) -> None:
@@ -355,6 +364,7 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "get"): use_get,
     (hf.Client, "list"): use_list,
     (hf.Client, "prune"): use_prune,
+    (hf.Client, "prune_witness"): use_prune_witness,
     (hf.Client, "labels"): use_client_labels,
     (hf.Client, "diff"): use_diff,
     (hf.Client, "entity"): use_entity,

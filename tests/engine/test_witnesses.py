@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 import holdfast as hf
 from holdfast.model.deeds import Deed
-from tests.engine.places import Place, within
+from tests.engine.places import Place, until, within
 
 DEED = Deed("default", "order-1", 1, "pay#1", 3)
 
@@ -24,7 +24,7 @@ DEED = Deed("default", "order-1", 1, "pay#1", 3)
 class Books(NamedTuple):
     """A witness, and its database as a person looks at it."""
 
-    witness: hf.Witness[Any]
+    witness: Any
     book: Callable[[Any, int], None]
     entries: Callable[[], list[int]]
     rows: Callable[[], list[tuple[Any, ...]]]
@@ -164,6 +164,20 @@ def test_deeds_are_forgotten_in_time(books: Books) -> None:
         books.witness.prune(timedelta(-1))
 
 
+def test_deeds_of_runs_are_forgotten_by_name(books: Books) -> None:
+    for run in ("order-1", "order-2", "order-3"):
+        for key in ("pay#1", "pay#2"):
+            books.witness.once(DEED._replace(run=run, key=key), lambda _: b"1")
+    books.witness.once(DEED._replace(ns="other", run="order-2"), lambda _: b"1")
+    assert books.witness.runs("default", timedelta(days=1)) == []
+    assert books.witness.runs("default", timedelta(0)) == ["order-1", "order-2", "order-3"]
+    assert books.witness.runs("default", timedelta(0), after="order-2") == ["order-3"]
+    assert books.witness.forget("default", ["order-1", "order-2"], timedelta(days=1)) == 0
+    assert books.witness.forget("default", ["order-1", "order-2"], timedelta(0)) == 4
+    assert books.witness.forget("default", [], timedelta(0)) == 0
+    assert sorted({run for run, *_ in books.rows()}) == ["order-2", "order-3"]
+
+
 def test_a_long_key_is_told_from_its_neighbours(books: Books) -> None:
     for n in range(3):
         books.witness.once(DEED._replace(key=f"{'a' * 300}#{n}"), lambda _: b"1")
@@ -196,6 +210,41 @@ async def test_a_step_is_done_once_whatever_happens_to_its_record(
         await other.rerun("pay#1", keep_keys=True)
         await within(other.result())
         assert books.entries() == [7, 8, 8], "once more for the rerun, not for the keys it kept"
+
+
+async def test_only_what_runs_did_that_are_over_is_forgotten(
+    place: Place, app: hf.App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = _in_sqlite(tmp_path / "books.db")
+    monkeypatch.setattr("holdfast.witnesses.sqlite.PAGE", 2)
+    go_on = hf.Signal("go on", str)
+
+    @app.transaction(on=books.witness)
+    def pay(connection: sqlite3.Connection, cents: int) -> int:
+        books.book(connection, cents)
+        return cents
+
+    @app.workflow
+    async def order(waits: bool) -> None:
+        await pay(1)
+        if waits:
+            await hf.wait_for(go_on)
+        await pay(2)
+
+    async with place.open(app) as client:
+        runs = [await client.start(order.bind(n > 2), id=f"order-{n}") for n in range(5)]
+        for run in runs[:3]:
+            await within(run.result())
+        await until(lambda: len(books.entries()) == 8)
+        books.witness.once(Deed("default", "forgotten", 1, "pay#1"), lambda _: b"1")
+        assert await client.prune_witness(books.witness, older_than=timedelta(days=1)) == 0
+        assert await client.prune_witness(books.witness, older_than=0) == 7
+        assert sorted(run for run, *_ in books.rows()) == ["order-3", "order-4"]
+        for run in runs[3:]:
+            await run.signal(go_on, "now")
+            await within(run.result())
+        assert await client.prune_witness(books.witness, older_than=0) == 4
+        assert len(books.entries()) == 10
 
 
 async def test_a_failure_is_tried_again(place: Place, app: hf.App, tmp_path: Path) -> None:

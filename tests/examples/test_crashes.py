@@ -22,7 +22,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def example(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    path = EXAMPLES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -178,3 +179,46 @@ def test_a_cart(store: Where) -> None:
 
     bound = cart.app.entity_of(cart.Cart).bind("ada")
     assert crashtest(bound, shops, store=store).violations == []
+
+
+def test_a_sync_with_secrets(store: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    api_key: Any = example("api_key")
+    monkeypatch.setenv("SYNC_API_KEY", api_key.KEY)
+    monkeypatch.setenv("SYNC_TOKEN", api_key.TOKEN)
+    bound = api_key.sync.bind("ada")
+    assert crashtest(bound, store=store, app=api_key.app).violations == []
+
+
+def test_a_render_farm(store: Where) -> None:
+    farm: Any = example("render_farm")
+    bound = farm.produce.bind("up", 2, "eve")
+    report = crashtest(bound, store=store, app=farm.app)
+    assert report.violations == []
+    assert any(point.call.method == "claim_jobs" for point in report.points)
+
+
+def test_a_nightly_job(store: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nightly: Any = example("nightly")
+    monkeypatch.chdir(tmp_path)
+    assert crashtest(nightly.nightly.bind(3), store=store, app=nightly.app).violations == []
+
+
+def test_a_classification(store: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES / "classify")
+    marking: Any = example("classify/marking")
+    monkeypatch.setenv("MARKING_TOKEN", marking.model.TOKEN)
+    bound = marking.graph.bind(marking.Paper("treaty"))
+    assert crashtest(bound, store=store, app=marking.app).violations == []
+
+
+def test_a_research_with_a_review(store: Where) -> None:
+    research: Any = example("research")
+
+    async def editor_answers(run: Driven) -> None:
+        await run.sleep(60)
+        assert await run.answer("review[1]/ask#1", "what of a storm?", by="ada")
+        await run.sleep(7 * 86_400)
+        assert await run.answer("review[2]/ask#1", "no", by="ada")
+
+    bound = research.graph.bind(research.Paper("why are there tides?"))
+    assert crashtest(bound, editor_answers, store=store, app=research.app).violations == []

@@ -27,9 +27,20 @@ SAYS = {
     "agent": r"Done: mail sent with three results for 'durable workflows'\.\n",
     "nightly": r"killed by signal 9 in the middle of 40 files\nloaded: 20540\n"
     r"4[0-4] executions of 40 files: only what was cut short ran twice\n",
+    "api_key": r"it waits: secret api-key is not here, nor in EnvSecrets\(prefix='SYNC_'\), for "
+    r"fetch#1: `holdfast runs secret \S+ api-key`\n\['ada-1a', 'ada-1b', 'ada-2a', 'ada-2b'\]\n"
+    r"page 2 of ada with Secret\(\*\*\*\) and Secret\(\*\*\*\)\nin the database: 0 of 2\n",
+    "render_farm": r"bob has mail after \['ada'\]\n"
+    r"up/0 up/1 up/2: eve has mail\nqueue mail: \d in line, \d have begun\n"
+    r"12 mails were sent\n",
     "ledger": r"\{'ada': 7500, 'bob': 500, 'eve': 22000\}\n",
     "saga_payment": r"lamp is on its way\n"
     r"piano: failed: \['released shelf 5', 'refunded payment default/piano/1/charge#1'\]\n",
+    "research": r"(tides: .+; moon: it goes round\. Is something missing\?\n)"
+    r"(tides: .+; moon: .+; storm: .+\. Is something missing\?\n)published: tides: .+; storm: .+\n",
+    "classify/marking": r"treaty: SECRET//NOFORN, REVIEW at 0\.75, enhanced\n"
+    r"init detect detect detect classify score\n"
+    r"memo: UNCLASSIFIED, ACCEPT at 0\.97\ninit detect classify score\n",
     "watch": r"1 run.started\n2 timer.fired timer#1\n"
     r"3 step.retrying charge#1 attempt 1, ConnectionError\n4 step.completed charge#1 attempt 2\n"
     r"5 run.completed\npaid 4200\nattempts: 1 tried again, 1 completed\n",
@@ -56,5 +67,5 @@ def test_it_runs_and_may_be_run_again(name: str, tmp_path: Path) -> None:
 
 def test_every_example_is_run_here_and_short() -> None:
     lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert set(lines) == set(SAYS)
+    assert set(lines) == {name for name in SAYS if "/" not in name}
     assert max(lines.values()) < 80

@@ -20,9 +20,9 @@ ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
-    "app", "client", "compose", "entities", "hosts", "queues", "schedules", "server", "steering",
-    "sync",
-    "talking",
+    "app", "caching", "client", "compose", "entities", "executor", "factories", "graph_nodes",
+    "graph_running", "graph_streams", "graphing", "graphs", "hosts", "queues", "rekeying",
+    "runtimes", "schedules", "server", "steering", "sync", "talking",
 }  # fmt: skip
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
@@ -41,12 +41,23 @@ TABLE: Mapping[str, frozenset[str]] = {
     "witnesses": FACTS | {"ports"},
     "providers": FACTS | {"ports"},
     "ai": FACTS | {"machine", "ports"},
-    "app": MIDDLE,
+    "app": MIDDLE | {"graphing"},
     "talking": FACTS | {"machine", "fronts", "engines"},
     "entities": FACTS | {"machine", "fronts", "talking"},
     "schedules": FACTS | {"machine", "ports", "fronts", "engines", "talking"},
     "steering": FACTS | {"machine", "fronts", "engines", "talking"},
+    "runtimes": frozenset(),
+    "factories": FACTS | {"machine", "fronts", "graphs", "runtimes"},
+    "executor": FACTS
+    | {"client", "factories", "fronts", "graph_running", "graph_streams", "runtimes"},
+    "graph_nodes": FACTS | {"fronts"},
+    "graph_running": FACTS | {"machine", "ports", "fronts", "stores", "sinks"},
+    "graphs": FACTS | {"machine", "ports", "fronts", "graph_nodes", "graph_running"},
+    "graph_streams": FACTS
+    | {"machine", "fronts", "engines", "factories", "graphs", "app", "client"},
+    "graphing": FACTS | {"fronts", "graphs", "factories", "runtimes"},
     "queues": FACTS | {"kernel", "ports", "engines"},
+    "caching": FACTS | {"engines"},
     "client": FACTS
     | {
         "machine",
@@ -54,6 +65,7 @@ TABLE: Mapping[str, frozenset[str]] = {
         "fronts",
         "engines",
         "app",
+        "caching",
         "entities",
         "queues",
         "schedules",
@@ -62,11 +74,14 @@ TABLE: Mapping[str, frozenset[str]] = {
     },
     "hosts": MIDDLE | {"app"},
     "compose": MIDDLE | {"app", "client", "hosts", "queues", "schedules", "talking", "entities"},
+    "rekeying": FACTS | {"ports", "stores", "compose"},
     "sync": FACTS
     | {
+        "ports",
         "machine",
         "fronts",
         "app",
+        "caching",
         "client",
         "entities",
         "queues",
@@ -83,7 +98,12 @@ TABLE: Mapping[str, frozenset[str]] = {
 
 # `app.open` wires a client and a worker, which both know App: allowed where it cannot be a cycle
 # at import time, that is inside a function or under TYPE_CHECKING.
-LATE: Mapping[str, frozenset[str]] = {"app": frozenset({"client", "compose", "hosts", "sync"})}
+LATE: Mapping[str, frozenset[str]] = {
+    "app": frozenset({"client", "compose", "hosts", "sync"}),
+    "graph_running": frozenset({"app", "client", "compose"}),
+    "factories": frozenset({"app"}),
+    "graphing": frozenset({"app"}),
+}
 
 # In these folders each subfolder is a stranger to the others.
 STRANGERS = frozenset({"fronts", "stores", "engines"})

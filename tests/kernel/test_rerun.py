@@ -18,7 +18,20 @@ def event(seq: int, kind, key: str = "", asked: int = 0, generation: int = 1) ->
 
 START = event(1, "run.started")
 
-CASES: dict[str, tuple[str | None, tuple[Event, ...], tuple[int, ...]]] = {
+CASES: dict[str, tuple[str | int | None, tuple[Event, ...], tuple[int, ...]]] = {
+    "a number is the last event that counts, and what was asked for by then stays": (
+        3,
+        (
+            START,
+            event(2, "step.completed", "a#1", 1),
+            event(3, "step.completed", "b#1", 2),
+            event(4, "cancel.requested"),
+            event(5, "step.completed", "c#1", 3),
+            event(6, "step.completed", "clean#1", 4),
+            event(7, "run.cancelled"),
+        ),
+        (4, 6, 7),
+    ),
     "the last step loses its answer and the run its close": (
         "b#1",
         (
@@ -182,6 +195,8 @@ def test_an_unknown_key_names_the_known_ones() -> None:
     with pytest.raises(UnknownKey) as caught:
         superseded(history, "x", "r")
     assert caught.value.known == ("a#1",)
+    with pytest.raises(UnknownKey, match="nothing under '4'"):
+        superseded(history, 4, "r")
 
 
 def test_signals_go_back_and_a_cancel_is_forgotten() -> None:

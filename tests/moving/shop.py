@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import holdfast as hf
-from holdfast.compose import open_client
+from holdfast.compose import open_client, store_of
 from holdfast.errors import RunCompensationFailed, RunFailed
 from holdfast.model.annotations import LogFilter
 from holdfast.model.jobs import JobClaim
 from holdfast.model.writes import Claim
-from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.ports.inspection import InspectedStore
 from tests.engine.places import FAST, status_of, until, within
 
 app = hf.App("moving")
 word = hf.Signal("word", str)
+RING = hf.KeyRing({"k": hf.KeyRing.new_key()})
 app.queue("narrow", concurrency=1, rate=hf.Rate(100, per=timedelta(hours=1)))
 
 
@@ -85,6 +85,27 @@ async def produce(film: str) -> str:
     return await render(film)
 
 
+@app.step(cache=hf.Cache(3_600))
+async def rate(currency: str) -> str:
+    """Tell who made the result: a later call uses that of an earlier one."""
+    return hf.idempotency_key()
+
+
+@app.workflow
+async def price(currency: str) -> str:
+    return await rate(currency)
+
+
+@app.step(secrets=["pen"])
+async def sign(text: str) -> int:
+    return len(hf.secret("pen").reveal() + text)
+
+
+@app.workflow
+async def letter(secret: str) -> int:
+    return await sign(await hf.wait_for(word))
+
+
 @app.workflow
 async def elsewhere(run: str) -> int:
     return await ask_elsewhere(run)
@@ -104,13 +125,11 @@ class Counter:
 
 def opened(url: str, *, worker: bool = True, queues: Any = None) -> Any:
     settings: dict[str, Any] = {**FAST, "keep": 0.1, "queues": queues}
-    return open_client(app, url, worker=worker, settings=hf.Settings(**settings))
+    return open_client(app, url, worker=worker, settings=hf.Settings(**settings), keys=RING)
 
 
-def store_at(url: str) -> SqliteStore | PostgresStore:
-    if url.startswith("sqlite"):
-        return SqliteStore(url.removeprefix("sqlite:///"))
-    return PostgresStore(url)
+def store_at(url: str) -> InspectedStore:
+    return cast("InspectedStore", store_of(url, keys=RING))
 
 
 async def fill(url: str) -> None:
@@ -143,6 +162,7 @@ async def _begin(client: hf.Client) -> None:
         await start(total.bind(3), id="total"),
         await start(produce.bind("up"), id="producing"),
         await start(elsewhere.bind("elsewhere"), id="elsewhere"),
+        await start(letter.bind("kept"), id="letter", secrets={"pen": hf.Secret("quill-4711")}),
     ]
     slow: dict[str, Any] = {"queue": "narrow"}
     await status_of(await start(listen.bind(1), id="first", **slow), "waiting")
@@ -151,6 +171,7 @@ async def _begin(client: hf.Client) -> None:
     await client.schedules.pause("weekly", note="holidays")
     done = await start(nap.bind(0.0), id="done")
     assert await within(done.result()) == "AWAKE"
+    await within((await start(price.bind("USD"), id="priced")).result())
     await client.get("listening").signal(word, "a", id="first")
     await client.get("total").signal(word, "x")
     assert await within(client.entity(Counter, "e").update(Counter.add, 2)) == 2
@@ -173,10 +194,12 @@ async def finish(url: str) -> dict[str, Any]:
         await client.get("approving").answer("ask#1", True, by="ada")
         await client.get("trip").signal(word, "no")
         await client.get("fork").signal(word, "f")
+        await client.get("letter").signal(word, "dear")
         await client.get("abandoned").signal(word, "d")
         for text in ("y", "z"):
             await client.get("total").signal(word, text)
         await client.complete(token, 7)
+        await client.start(price.bind("USD"), id="priced-again")
         again = await client.get("listening").signal(word, "b", id="second")
         assert (await client.schedules.get("weekly")).note == "holidays"
         weekly = await client.schedules.trigger("weekly", key="now")
@@ -214,7 +237,10 @@ EXPECTED: dict[str, Any] = {
     "counter": 5,
     "again": False,
     "producing": "UP",
+    "letter": len("quill-4711dear"),
     "weekly": "AWAKE",
+    "priced": "default/priced/1/rate#1",
+    "priced-again": "default/priced/1/rate#1",
     "first": ["FIRST"],
     "next": ["NEXT"],
 }

@@ -2,14 +2,19 @@
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import holdfast as hf
+from holdfast.engines.local import LocalEngine
 from holdfast.errors import MoveRefused, StoreMoved
 from holdfast.hosts.mover import Mover, take_back
+from holdfast.model.annotations import LogFilter
+from holdfast.ports.inspection import InspectedStore
 from tests.engine.places import until, within
 from tests.moving import shop
 from tests.moving.places import WAYS, Urls, examine, move, rows_of, sides
@@ -29,7 +34,7 @@ async def test_runs_of_every_kind_end_where_they_were_moved_to(urls: Urls) -> No
     assert rows == await rows_of(source)
     assert moved.rows == {name: len(found) for name, found in rows.items()}
     empty = {name for name, found in rows.items() if not found}
-    assert empty <= {"progress", "run_secrets"}  # which only a store with keys has
+    assert empty <= {"progress"}
     lines = await shop.lines_of(source, "listening")
     assert lines == await shop.lines_of(target, "listening")
     assert await shop.finish(target) == shop.EXPECTED
@@ -69,6 +74,51 @@ async def test_the_source_can_be_read_and_tells_writers_where_its_runs_went(full
     with pytest.raises(StoreMoved, match="was moved to"):
         async with shop.opened(source):
             pytest.fail("a worker began where nothing can be written")
+
+
+async def test_whoever_waits_for_a_run_is_told_where_it_went(full: Urls) -> None:
+    source, target = full
+
+    async def end_of(events: AsyncIterator[object]) -> None:
+        async for _ in events:
+            pass
+
+    async with shop.opened(source, worker=False) as client:
+        # Waits from before the move, as a process does that nobody stopped.
+        engine = LocalEngine(client.engine.store, client.engine.ns, poll=0.01)
+        waits = [
+            asyncio.ensure_future(wait)
+            for wait in (
+                engine.closing("listening"),
+                engine.closing("approving"),
+                end_of(engine.events("listening", 0)),
+                end_of(engine.logs(LogFilter("default", "listening"), follow=True)),
+            )
+        ]
+        await move(source, target)
+        for wait in waits:
+            with pytest.raises(StoreMoved, match=target.rpartition("/")[2]):
+                await within(wait)
+        assert (await engine.closing("done")).kind == "run.completed"
+        await engine.close()
+
+
+async def test_whoever_waits_is_not_disturbed_by_a_move_that_may_be_taken_back(full: Urls) -> None:
+    source, target = full
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(shop.opened(source, worker=False))
+        with pytest.raises(KeyError):
+            await move(source, target, tell=_stop)
+        store = cast("InspectedStore", client.engine.store)
+        assert await store.went_to() == ""
+        async with sides(source, target) as (here, there):
+            await take_back(here, there)
+        await move(source, target, id="again")
+        assert target.rpartition("/")[2] in await store.went_to()
+
+
+def _stop(sight: object) -> None:
+    raise KeyError
 
 
 async def test_a_worker_that_is_there_is_named_and_nothing_is_changed(urls: Urls) -> None:
@@ -143,11 +193,8 @@ async def test_an_unfinished_move_goes_to_no_other_place(files: Urls, tmp_path: 
     source, target = files
     await shop.fill(source)
 
-    def stop(sight: object) -> None:
-        raise KeyError
-
     with pytest.raises(KeyError):
-        await move(source, target, tell=stop)
+        await move(source, target, tell=_stop)
     other = f"sqlite:///{tmp_path / 'other.db'}"
     with pytest.raises(MoveRefused, match=r"is being moved to .*b\.db"):
         await move(source, other)

@@ -508,6 +508,75 @@ async def scheduled(is_new: bool = True) -> list[str]:
     return [first, await identify(f"{hf.scheduled_at():%M}")]
 
 
+graph = app.graph("graph")
+
+
+@graph.node
+async def begin(state: hf.State) -> hf.State:
+    return state.set("n", state["n"] + 1)
+
+
+@graph.node(body=True)
+async def left(state: hf.State) -> dict[str, object]:
+    await hf.sleep(0.01)
+    return {"left": await work(state["n"])}
+
+
+@graph.node
+def right(state: hf.State) -> dict[str, object]:
+    return {"right": state["n"] * 10}
+
+
+def more(state: hf.State) -> str:
+    return "again" if state["n"] < 2 else "on"
+
+
+graph.add_node("split", begin).add_map("each", work, over=lambda state: [1, 2], into="all")
+graph.add_edge(hf.START, "begin").add_edge("begin", "split", hf.key_equals("n", 9))
+graph.add_conditional_edge("begin", more, {"again": "begin", "on": "split"})
+graph.add_fork("split", [left, right], join="each")
+graph.add_edge(left, "each").add_edge(right, "each").add_edge("each", hf.END)
+
+
+GIVEN: dict[str, tuple[Any, ...]] = {"entity": ("a", None), "graph": (hf.State({"n": 0}),)}
+
+
+@app.workflow
+async def processed() -> list[object]:
+    """Does items side by side, one of which fails; in a chain; and by one of two ways."""
+    found = await hf.process_parallel([1, -1, 2], positive, hf.ParallelConfig(fail_fast=False))
+    chained = await hf.process_chain(found.results, 0, add_up)
+    chosen = await hf.process_conditional(chained.final, parity, {"odd": work, "even": positive})
+    return [*found.results, *(each.index for each in found.errors), chosen]
+
+
+@app.step(retry=ONCE)
+async def positive(n: int) -> int:
+    if n < 0:
+        raise ValueError("negative")
+    return n
+
+
+async def add_up(n: int, total: int) -> int:
+    return total + await work(n)
+
+
+def parity(n: int) -> str:
+    return "odd" if n % 2 else "even"
+
+
+@app.step(cache=hf.Cache(3600))
+async def looked_up(n: int) -> int:
+    return n * 2
+
+
+@app.workflow
+async def cached() -> list[int]:
+    """Asks twice for the same: the second answer is from the cache, alone and among others."""
+    first = await looked_up(1)
+    return [first, *await asyncio.gather(looked_up(1), looked_up(2), work(3), looked_up(1))]
+
+
 FEATURES = {
     "steps": ("steps",),
     "retries": ("retries", "failures"),
@@ -531,6 +600,9 @@ FEATURES = {
     "a fork": ("forked",),
     "jobs": ("jobs",),
     "a slot of a schedule": ("scheduled",),
+    "a graph": ("graph",),
+    "items in parallel, in a chain, by routes": ("processed",),
+    "results from the cache": ("cached",),
 }
 """What a body can do, and the workflows whose histories show it."""
 
@@ -543,7 +615,7 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
     for name in names:
         release = former if name in former.workflows else app
         async with release.open("memory://", settings=SETTINGS) as client:
-            given = ("a", None) if name == "entity" else ()
+            given = GIVEN.get(name, ())
             if name == "scheduled":
                 await client.schedules.create("s", scheduled.bind(), hf.Schedule(every=3600))
                 run = client.get(await client.schedules.trigger("s", key="now"))

@@ -50,7 +50,11 @@ class Proxy:
             link.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await _startup(reader, writer)
+        try:
+            first = await _startup(reader, writer)
+        except (EOFError, ConnectionError):  # it has thought better of it
+            writer.close()
+            return
         if self._refuses and b"statement_timeout" in first:
             writer.write(b"E" + (len(REFUSAL) + 4).to_bytes(4, "big") + REFUSAL)
             writer.close()

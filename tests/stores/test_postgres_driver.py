@@ -5,6 +5,7 @@ ends. One that slipped through ended a process that should have tried again.
 """
 
 import asyncio
+import gc
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice, Renew
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.target import Target
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer
 from tests.stores.proxy import Proxy, proxied
@@ -86,3 +88,17 @@ async def test_links_that_end_at_any_byte(postgres_store, seed):
             proxy.budget = chance.randrange(BYTES)
             tries += await surely(harness, f"r{n}")
     assert tries > 30, "some were cut"
+
+
+@pytest.mark.parametrize("moments", range(12))
+async def test_a_dial_that_is_cancelled_in_mid_air_leaves_nothing_behind(postgres_store, moments):
+    async with watched(postgres_store) as (proxy, _):
+        dialing = asyncio.create_task(Target(proxy.url).connect({}))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        dialing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dialing
+        await asyncio.sleep(0)
+        del dialing
+        gc.collect()

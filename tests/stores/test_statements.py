@@ -10,13 +10,13 @@ ONLY_SQLITE = {
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
     "other_workers", "job_queues", "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
-    "is_any_job", "next_schedule",
+    "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
     "delete_run", "delete_events", "delete_bases", "delete_inbox", "delete_tags", "delete_lines",
     "delete_link", "delete_waits", "delete_ticket",
     # Lines are walked statement by statement, where PostgreSQL has a function for it.
-    "is_managed", "add_ticket", "free_ticket", "admit_ticket", "join_line", "rest_in_line",
+    "is_managed", "free_ticket", "admit_ticket", "join_line", "rest_in_line",
     "claimable_begun", "first_key", "next_key", "first_in_line", "next_in_line", "held_of_queue",
     "held_of_key", "held_on_worker", "waiting_of_queue", "first_blocked", "add_admission",
     "forget_admissions",
@@ -35,7 +35,7 @@ ONLY_POSTGRES = {
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
-    "job_lanes", "claim_jobs", "look_at_jobs",
+    "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",
     # Turns that reach other runs, many of them in few statements.
     "runs_of_ids", "lock_runs", "post_messages",
     # Lines: what keeps them, in few statements; who is admitted, by a function.

@@ -55,6 +55,26 @@ async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
     return Receipt(order.id, order.amount)
 
 
+def order_key(order: Order) -> str:
+    return order.id
+
+
+@app.step(cache=hf.Cache(expires=timedelta(hours=1), key=order_key, version="2"))
+async def look_up(order: Order) -> Receipt:
+    return Receipt(order.id, order.amount)
+
+
+async def cache(order: Order, client: hf.Client) -> None:
+    assert_type(await look_up(order), Receipt)
+    assert_type(await look_up.options(cache=hf.Cache(None))(order), Receipt)
+    assert_type(await look_up.options(cache=None)(order), Receipt)
+    assert_type(await client.cache.list("look_up"), tuple[hf.CachedStep, ...])
+    assert_type(await client.cache.forget("look_up", key=order.id), int)
+    with app.open_sync("memory://") as sync:
+        assert_type(sync.cache, hf.SyncStepCache)
+        assert_type(sync.cache.forget("look_up"), int)
+
+
 @app.transaction
 def book(tx: hf.Transaction, order: Order, *, note: str = "") -> Receipt:
     rows = tx.execute("SELECT :note AS note", note=note)
@@ -131,6 +151,7 @@ async def checkout(order: Order) -> Receipt:
     except CardDeclined as declined:
         assert_type(declined.code, str)
         receipt = await charge.options(timeout=5, total_timeout=None, queue="far")(order)
+        receipt = await charge.options(queue="far", queue_key="ada")(order)
     except hf.StepFailed as failed:
         await notify(failed.type, failed.message, urgent=True)
         raise
@@ -481,3 +502,79 @@ providers: list[hf.SecretProvider] = [
     hf.CallableSecrets(vault),
     hf.CallableSecrets({"a": hf.Secret("b")}.get),
 ]
+
+
+@dataclass(frozen=True)
+class Page:
+    text: str = ""
+
+
+drawn = app.graph("drawn", state=Page)
+
+
+@drawn.node
+async def reads(page: Page) -> Page:
+    return page
+
+
+@drawn.node(timeout=5, retry=hf.Retry(max_attempts=2))
+def turns(page: Page) -> dict[str, str]:
+    return {"text": page.text}
+
+
+drawn.add_edge(hf.START, reads).add_edge(reads, turns, hf.key_exists("text"), name="has text")
+drawn.add_conditional_edge(turns, lambda page: len(page.text), {0: hf.END, 1: reads})
+loose = app.graph("loose")
+
+
+async def walks(client: hf.Client) -> None:
+    assert_type(drawn, hf.StateGraph[Page])
+    assert_type(await reads(Page()), Page)
+    assert_type(await (await client.start(drawn.bind(Page()))).result(), Page)
+    assert_type(loose, hf.StateGraph[hf.State])
+    assert_type(await (await client.start(loose.bind(hf.State()))).result(), hf.State)
+    assert_type(hf.State({"a": 1}).set("b", 2).merge({"c": 3}), hf.State)
+    async for told in hf.graph_events(client, "r", after="12.3", snapshots=False):
+        assert_type(told, hf.ExecutionEvent)
+        assert_type((told.type, told.seq, told.id), tuple[str, int, str])
+
+
+async def halves(n: int) -> float:
+    return n / 2
+
+
+def adds(n: int, text: str) -> str:
+    return text + str(n)
+
+
+@app.step
+async def weighs(n: int) -> str:
+    return str(n)
+
+
+async def processes() -> None:
+    assert_type(await hf.process_parallel([1], halves), hf.ParallelResult[float])
+    assert_type(await hf.process_parallel([1], weighs), hf.ParallelResult[str])
+    assert_type(
+        await hf.process_parallel([1], str, hf.default_parallel_config()), hf.ParallelResult[str]
+    )
+    assert_type((await hf.process_chain([1], "", adds)).final, str)
+    assert_type(await hf.process_conditional(1, lambda n: "a", {"a": abs}), int)
+
+
+async def executes(client: hf.Client) -> None:
+    state = hf.State(run_id="tides").set_secret("token", hf.Secret("hunter22"))
+    assert_type(state.get_secret("token"), hf.Secret | None)
+    alone = hf.StateGraph(hf.default_graph_config("alone"))
+    assert_type(await alone.execute(state), hf.State)
+    paged = hf.StateGraph(hf.GraphConfig("paged", max_iterations=9), state=Page, priority=1)
+    assert_type(await paged.execute(Page()), Page)
+    assert_type(await drawn.resume("tides"), Page)
+    store = hf.CheckpointConfig(interval=2, preserve=True, store="sqlite:///papers.db")
+    config = hf.GraphConfig("given", checkpoint=store)
+    assert_type(hf.new_graph_with_deps(config, hf.LoggingObserver()), hf.StateGraph[hf.State])
+    await client.get("tides").rerun(7)
+    events, run = await hf.Executor(client).execute("read", {"page": 1}, token="hunter22")
+    assert_type(await run.result(), hf.State)
+    assert_type([event async for event in events], list[hf.ExecutionEvent])
+    assert_type(app.factories.list(), list[hf.WorkflowInfo])

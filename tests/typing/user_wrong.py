@@ -30,6 +30,12 @@ item = hf.Query("item", str, int)
 add = hf.Update("add", Order, int)
 
 
+hf.Cache()  # wrong: say when it expires
+hf.Cache("1h")  # wrong: seconds or a timedelta
+hf.Cache(60, key=len)  # wrong: a key is a text
+app.step(cache=60)  # wrong: a Cache
+
+
 @app.step(timeout=30)
 async def charge(order: Order, *, currency: str = "EUR") -> Receipt:
     return Receipt(order.id + currency)
@@ -274,3 +280,26 @@ def secrets() -> None:
     text: str = hf.secret("token")  # wrong: a secret is revealed
     app.step(secrets=[5])  # wrong: secrets are listed by name
     print(text)
+
+
+drawn = app.graph("drawn", state=Order)
+
+
+def graphs() -> None:
+    drawn.bind("lamp")  # wrong: a graph begins with its state
+    drawn.add_edge(hf.START, hf.END, "always")  # wrong: a predicate is a function
+    rules = {"n": "sum"}
+    drawn.add_fork("a", ["b", "c"], join="d", merge=rules)  # wrong: there is no such rule
+    app.graph("g", max_iterations="many")  # wrong: a number of nodes
+
+
+async def doubles(n: int) -> int:
+    return n * 2
+
+
+async def processes() -> None:
+    await hf.process_parallel(["a"], doubles)  # wrong: the items do not fit
+    await hf.process_chain([1], 0, doubles)  # wrong: a processor takes the state, too
+    hf.ParallelConfig(workers=5)  # wrong: there is no such setting
+    hf.StateGraph("g")  # wrong: a graph of its own has a config
+    hf.State().set_secret("token", 5)  # wrong: a secret is a text

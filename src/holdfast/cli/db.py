@@ -1,15 +1,15 @@
-"""`holdfast db`: migrate, inspect, back up and prune the database."""
+"""`holdfast db`: migrate, inspect, back up and prune the database, and its blobs."""
 
 from __future__ import annotations
 
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from holdfast.cli import options
+from holdfast.cli import options, rekeying
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, must_exist, opened, store_at
 from holdfast.cli.telling import Refused, Unreachable
@@ -19,11 +19,16 @@ from holdfast.cli.words import SECOND, count, length
 if TYPE_CHECKING:
     from holdfast.engines.local import LocalEngine
     from holdfast.ports.inspection import InspectedStore
+    from holdfast.stores.sealed import SealedStore
+    from holdfast.stores.sealed.collecting import Collected
 
 
 @click.group("db")
 def command() -> None:
     """Migrate, inspect, back up and prune the database."""
+
+
+command.add_command(rekeying.command)
 
 
 @command.command("migrate")
@@ -134,6 +139,68 @@ def prune(door: Door, older_than: str, dry_run: bool, yes: bool) -> None:
             return
         click.confirm(f"Forget {found} that closed more than {older_than} ago?", abort=True)
     STDOUT.say(f"{count(asyncio.run(count_or_prune(forget=True)), 'run')} forgotten")
+
+
+@command.command("gc")
+@click.option(
+    "--grace",
+    default="1d",
+    show_default=True,
+    metavar="AGE",
+    help="Keep what was put this short ago: the commit that names it may be on its way.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say how many blobs would go.")
+@options.with_url
+@options.as_json
+def gc(url: str, grace: str, dry_run: bool, as_json: bool) -> None:
+    """Delete blobs that no run names any more."""
+    import asyncio
+
+    collected = asyncio.run(_collected(url, length(grace, field="--grace"), dry_run))
+    if as_json:
+        say_json(collected._asdict())
+        return
+    done = "would be deleted" if dry_run else "deleted"
+    told = f"{count(collected.collected, 'blob')} of {collected.blobs:,} {done}"
+    STDOUT.say(f"{told}, {collected.freed:,} bytes")
+
+
+async def _collected(url: str, grace: int, only_looks: bool) -> Collected:
+    async with opened(Door(url)) as engine:
+        store = cast("SealedStore", engine.store)
+        return await store.collect(grace=grace, only_looks=only_looks)
+
+
+@command.command("prune-witness")
+@click.argument("app")
+@click.option(
+    "--older-than", required=True, metavar="AGE", help="Such as 2w, 30d, 12h, 90m or 45s."
+)
+@options.with_door
+def prune_witness(door: Door, app: str, older_than: str) -> None:
+    """Forget steps that took effect longer ago than AGE in databases of your own.
+
+    APP names them by its transactions. What runs that are still open did stays.
+    """
+    import asyncio
+
+    from holdfast.cli.loading import load_app
+
+    age, loaded = length(older_than, field="--older-than"), load_app(app)
+
+    async def forget() -> int:
+        from holdfast.client import Client
+
+        found: list[Any] = [getattr(step, "on", None) for step in loaded.steps.values()]
+        witnesses = {id(each): each for each in found if hasattr(each, "forget")}.values()
+        async with opened(door) as engine:
+            client = Client(loaded, engine)
+            pruned = [
+                await client.prune_witness(each, older_than=age / SECOND) for each in witnesses
+            ]
+            return sum(pruned)
+
+    STDOUT.say(f"{count(asyncio.run(forget()), 'step')} forgotten")
 
 
 async def _prunable(engine: LocalEngine, before: int) -> int:

@@ -34,6 +34,7 @@ INVARIANTS = {
     "I7": "no timer fired early; time never goes back",
     "I8": "each run is in exactly one bucket",
     "I9": "parents and children agree; each end is told",
+    "I14": "each encrypted payload and each blob can be read",
     "I15": "no queue admits more runs than it allows; slots come back",
     "I11": "each slot of a schedule started one run; none is lost",
     "I16": "nothing is undone before it has ended",

@@ -58,13 +58,12 @@ async def opened(door: Door, *, creates: bool = False) -> AsyncGenerator[LocalEn
         await store.close()
 
 
-def store_at(url: str) -> InspectedStore:
+def store_at(url: str, *, blobs: str | None = None) -> InspectedStore:
     """Return the store, not yet opened; `memory://` lives in one process and is refused."""
     from holdfast.compose import store_of
-    from holdfast.stores.memory import MemoryStore
 
-    store = store_of(url)
-    if isinstance(store, MemoryStore):
+    store = store_of(url, blobs=blobs)
+    if url.startswith("memory:"):
         raise Refused(
             f"{url} lives and dies with the process that opened it, so no command can reach it. "
             f"Use a file, such as {DEFAULT_STORE}."

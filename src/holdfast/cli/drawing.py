@@ -104,7 +104,9 @@ def _drawn(bar: Bar, label: int, width: int, window: tuple[int, int]) -> str:
     line = " " * left + STDOUT.style("━" * length, **style) + " " * (width - left - length)
     took = f"{span(bar.ended - bar.begun):>8}" if bar.kind not in ("signal", "cancel") else ""
     tries = f"  {count(bar.retries, 'retry').replace('retrys', 'retries')}" if bar.retries else ""
-    return f"{icon} {name}  {line}  {STDOUT.style(took, **DIM)}{STDOUT.style(tries, **YELLOW)}"
+    used = f"  {bar.cached} cached" if bar.cached else ""
+    told = f"{STDOUT.style(took, **DIM)}{STDOUT.style(tries, **YELLOW)}{STDOUT.style(used, **DIM)}"
+    return f"{icon} {name}  {line}  {told}"
 
 
 def _place(bar: Bar, width: int, window: tuple[int, int]) -> tuple[int, int]:

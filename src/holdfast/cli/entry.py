@@ -45,6 +45,7 @@ class Root(LazyGroup):
         "queues": ("holdfast.cli.queues", "List queues with limits, pause and change them."),
         "schedules": ("holdfast.cli.schedules", "List, show and steer schedules."),
         "workers": ("holdfast.cli.workers", "List the workers of a store."),
+        "graph": ("holdfast.cli.graph", "Draw a graph, with the way of a run on it."),
         "check": ("holdfast.cli.check", "Look through an app for what could not be replayed."),
         "doctor": ("holdfast.cli.doctor", "Check the store and everything in it."),
         "explain": ("holdfast.cli.explain", "Print the page of an error code."),

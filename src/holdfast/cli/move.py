@@ -32,8 +32,15 @@ EVENTS = 500_000
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
 @click.option("--undo", is_flag=True, help="Take an unfinished move back; SOURCE is used again.")
+@click.option(
+    "--blobs",
+    metavar="URL",
+    help="Where TARGET has its large payloads; by default where a store there has them.",
+)
 @options.as_json
-def command(source: str, target: str | None, dry_run: bool, undo: bool, as_json: bool) -> None:
+def command(
+    source: str, target: str | None, dry_run: bool, undo: bool, blobs: str | None, as_json: bool
+) -> None:
     """Move everything from SOURCE into TARGET, which must be empty or not there yet.
 
     Both are URLs, such as sqlite:///shop.db and postgresql://user@host/shop. Stop all workers
@@ -47,19 +54,25 @@ def command(source: str, target: str | None, dry_run: bool, undo: bool, as_json:
         return
     if target is None:
         raise Refused("Name the store to move into, such as postgresql://user@host/shop.")
-    asyncio.run(_preview(source, target, as_json) if dry_run else _move(source, target, as_json))
+    if dry_run:
+        asyncio.run(_preview(source, target, as_json))
+        return
+    asyncio.run(_move(source, target, blobs, as_json))
 
 
-async def _move(source: str, target: str, as_json: bool) -> None:
+async def _move(source: str, target: str, blobs: str | None, as_json: bool) -> None:
     from uuid import uuid4
 
     from holdfast.hosts.mover import Mover
+    from holdfast.stores.sealed.carrying import carrier
 
     began = monotonic()
-    async with _opened(source, must=True) as here, _opened(target) as there:
+    async with _opened(source, must=True) as here, _opened(target, blobs=blobs) as there:
+        carries = await carrier(here, there)
+        carry = None if carries is None else carries.carry
         with _drawn() as tell:
             examine = await _examiner(here)
-            mover = Mover(here, there, id=uuid4().hex, examine=examine, tell=tell)
+            mover = Mover(here, there, id=uuid4().hex, examine=examine, carry=carry, tell=tell)
             moved = await mover.move()
     _say(moved, monotonic() - began, is_examined=examine is not None, as_json=as_json)
 
@@ -161,8 +174,10 @@ def _previewed(
 
 
 @asynccontextmanager
-async def _opened(url: str, *, must: bool = False) -> AsyncGenerator[Side]:
-    store = store_at(url)
+async def _opened(
+    url: str, *, must: bool = False, blobs: str | None = None
+) -> AsyncGenerator[Side]:
+    store = store_at(url, blobs=blobs)
     if must:
         await must_exist(store, url)
     side = store.side()

@@ -36,7 +36,7 @@ def command() -> None:
 @options.as_json
 @options.with_door
 def listed(door: Door, as_json: bool) -> None:
-    """List the queues that have limits or are paused, with the runs that hold slots and wait."""
+    """List the queues that have limits or are paused, with what holds slots and what waits."""
     states = door.enter(_all)
     if as_json:
         say_json({"queues": [_document(state) for state in states]})
@@ -75,7 +75,7 @@ def show(door: Door, name: str, as_json: bool) -> None:
 @named
 @options.with_door
 def pause(door: Door, name: str) -> None:
-    """Let no more runs of a queue begin. Those that have begun go on."""
+    """Let no more runs and jobs of a queue begin. Those that have begun go on."""
     _steer(door, name, paused=True)
 
 
@@ -83,13 +83,13 @@ def pause(door: Door, name: str) -> None:
 @named
 @options.with_door
 def resume(door: Door, name: str) -> None:
-    """Let runs of a queue begin again."""
+    """Let runs and jobs of a queue begin again."""
     _steer(door, name, paused=False)
 
 
 @command.command("set")
 @named
-@click.option("--concurrency", type=int, metavar="N", help="How many runs at once.")
+@click.option("--concurrency", type=int, metavar="N", help="How many runs and jobs at once.")
 @click.option("--key-concurrency", type=int, metavar="N", help="How many at once of one key.")
 @click.option("--worker-concurrency", type=int, metavar="N", help="How many at once on one worker.")
 @click.option("--rate", metavar="N/TIME", help="How many may begin in a time: 100/1m, 5/1s.")

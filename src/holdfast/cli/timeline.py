@@ -27,6 +27,7 @@ class Bar:
     outcome: Outcome = "open"
     calls: int = 0
     retries: int = 0
+    cached: int = 0
     busy: int = 0
 
     @property
@@ -58,7 +59,8 @@ def bars_of(events: Sequence[Event]) -> list[Bar]:
 
 def _extend(bar: Bar, event: Event, begun: int) -> None:
     bar.begun, bar.ended = min(bar.begun, begun), max(bar.ended, event.at)
-    bar.busy += event.took or 0
+    bar.busy += event.ran_for or 0
+    bar.cached += event.is_cached
     if event.kind in OPENING:
         bar.outcome = "open"
     elif event.kind == "step.retrying":
@@ -77,8 +79,8 @@ def _is_failure(event: Event) -> bool:
 
 
 def _begun(event: Event, before: int) -> int:
-    if event.took is not None:
-        return event.at - event.took
+    if event.ran_for is not None:
+        return event.at - event.ran_for
     # A timer leaves no trace when it starts; it was asked for at the event before, or earlier.
     return before if event.kind == "timer.fired" else event.at
 

@@ -10,6 +10,7 @@ import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from hmac import digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,13 +33,13 @@ class KeyRing:
     something stored was encrypted with it. Needs the extra `crypto`.
     """
 
-    __slots__ = ("_ciphers", "current")
+    __slots__ = ("_ciphers", "_pads", "current")
 
     def __init__(self, keys: Mapping[str, bytes | str], *, current: str | None = None) -> None:
         ciphers = _aesgcm()
-        self._ciphers: dict[str, AESGCM] = {
-            checked_id(id, field="key id"): ciphers(_key_of(id, key)) for id, key in keys.items()
-        }
+        raw = {checked_id(id, field="key id"): _key_of(id, key) for id, key in keys.items()}
+        self._ciphers: dict[str, AESGCM] = {id: ciphers(key) for id, key in raw.items()}
+        self._pads = {id: digest(key, b"holdfast pads", "sha256") for id, key in raw.items()}
         self.current = next(reversed(self._ciphers), "") if current is None else current
         if self.current not in self._ciphers:
             raise BadDefinition(
@@ -71,6 +72,16 @@ class KeyRing:
         except (InvalidTag, ValueError):
             problem = "does not open it: these are another key's bytes, or another place's"
             raise CannotDecrypt(key=key, problem=problem) from None
+
+    def pad(self, key: str, place: bytes) -> bytes:
+        """Return 32 bytes that only the key tells: for each place the same. Raises `CannotDecrypt`.
+
+        They hide what must be the same bytes each time, such as the digest of an input.
+        """
+        derived = self._pads.get(key)
+        if derived is None:
+            raise CannotDecrypt(key=key, problem="is not on the key ring")
+        return digest(derived, place, "sha256")
 
     @staticmethod
     def new_key() -> str:

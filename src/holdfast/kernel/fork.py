@@ -59,7 +59,7 @@ def decide(command: ForkRun) -> Import:
         cancel=CANCEL_DELIVERED if is_cancelled else NOT_CANCELLED,
     )  # fmt: skip
     own = sorted((*edited, *_children(command.id, counting, generation)), key=lambda e: e.seq)
-    whole = Export(run, (*own, mark), inbox, command.origin.labels)
+    whole = Export(run, (*own, mark), inbox, command.origin.labels, command.origin.queue_key)
     return Import(whole, Origin(origin.id, origin.created_at, *point))
 
 
@@ -87,7 +87,8 @@ def _from_start(command: ForkRun, input: bytes) -> Import:
     started = Event("run.started", command.at, payload=input, digest=first.digest, seq=1)
     payload = told(origin=origin.id, seeds=[], input=True, reason=command.reason)
     mark = Event("run.forked", command.at, payload=payload, seq=2)
-    whole = Export(_row(command, mark), (started, mark), (), command.origin.labels)
+    labels, queue_key = command.origin.labels, command.origin.queue_key
+    whole = Export(_row(command, mark), (started, mark), (), labels, queue_key)
     return Import(whole, Origin(origin.id, origin.created_at, 0, 0))
 
 

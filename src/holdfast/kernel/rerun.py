@@ -40,7 +40,8 @@ def decide(command: RerunRun) -> Move:
     history, key = command.history, command.key
     gone = superseded(history, key, command.run)
     keys = keyed_as(history, command.generation) if command.keep_keys else 0
-    payload = told(from_=key, reason=command.reason, keys=keys, id=command.id)
+    anew = not command.keep_keys
+    payload = told(from_=key, reason=command.reason, keys=keys, anew=anew, id=command.id)
     messages = tuple(message_of(e) for e in gone if e.kind in NAMED)
     return Move(
         ns=command.ns,
@@ -72,20 +73,17 @@ def _given_up(command: RerunRun, gone: Sequence[Event]) -> tuple[Put, ...]:
     )
 
 
-def superseded(history: Sequence[Event], key: str | None, run: str) -> list[Event]:
+def superseded(history: Sequence[Event], key: str | int | None, run: str) -> list[Event]:
     """Return the living events that stop counting. Raises `UnknownKey`."""
     history = since_start(history)  # there is no way back over a continuation
     answers = [event for event in history if CLASS_OF[event.kind] == "answer"]
     if key is None:
         return _after(history, history[0].seq if history else 0, {event.key for event in answers})
-    asked = [e.asked_seq for e in history if e.key == key and _is_asked_for(e)]
-    if not asked:
-        known = dict.fromkeys(event.key for event in history if _is_asked_for(event))
-        raise UnknownKey(run=run, key=key, known=tuple(known))
-    cut, again = min(asked), {key}
+    cut, again = _place_of(history, key, run)
+    is_undo = isinstance(key, str) and any(undone_by(key))
     while True:
         gone = _after(history, cut, again)
-        undone = set[str]() if any(undone_by(key)) else _undone(gone)
+        undone = set[str]() if is_undo else _undone(gone)
         seqs = {event.seq for event in gone} if undone else set[int]()
         lost = [e for e in answers if e.seq not in seqs and any(is_of(e.key, k) for k in undone)]
         if not lost:
@@ -94,7 +92,21 @@ def superseded(history: Sequence[Event], key: str | None, run: str) -> list[Even
         cut = min(cut, *(event.asked_seq for event in lost))
 
 
-def forgotten(history: Sequence[Event], key: str | None, run: str) -> list[str]:
+def _place_of(history: Sequence[Event], key: str | int, run: str) -> tuple[int, set[str]]:
+    """Return the last event that counts, and whose outcome does not, whenever it was asked for."""
+    if isinstance(key, int):
+        if not history or not history[0].seq <= key <= history[-1].seq:
+            ends = tuple(str(event.seq) for event in (history[0], history[-1])) if history else ()
+            raise UnknownKey(run=run, key=str(key), known=ends)
+        return key, set()
+    asked = [e.asked_seq for e in history if e.key == key and _is_asked_for(e)]
+    if not asked:
+        known = tuple(dict.fromkeys(event.key for event in history if _is_asked_for(event)))
+        raise UnknownKey(run=run, key=key, known=known)
+    return min(asked), {key}
+
+
+def forgotten(history: Sequence[Event], key: str | int | None, run: str) -> list[str]:
     """Return the keys whose outcome no longer counts, in the order in which it came."""
     gone = superseded(history, key, run)
     return [event.key for event in gone if CLASS_OF[event.kind] == "answer"]

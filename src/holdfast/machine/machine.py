@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
 from holdfast.machine import children
+from holdfast.machine.afterwards import Afterwards
 from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
+from holdfast.machine.decisions import Decisions, decisions_of
 from holdfast.machine.ending import ended_of
 from holdfast.machine.handlers import Handlers, handlers_of
 from holdfast.machine.lines import Lines
@@ -61,10 +63,10 @@ def current() -> Machine | None:
 class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
-    __slots__ = ("_is_inside", "_mailbox", "base", "began", "body", "cancelled_by", "changes",
-                 "generation", "guard", "handlers", "is_quiet", "lines", "notes", "ns", "outside",
-                 "past", "run", "sagas", "seeds", "signature", "slot", "unawaited", "violation",
-                 "warnings")  # fmt: skip
+    __slots__ = ("_is_inside", "_mailbox", "afterwards", "base", "began", "body", "cancelled_by",
+                 "changes", "decisions", "generation", "guard", "handlers", "is_quiet", "lines",
+                 "notes", "ns", "outside", "past", "run", "sagas", "seeds", "signature", "slot",
+                 "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -76,11 +78,13 @@ class Machine(Asking):
         self.violation: HoldfastError | None = None
         self.warnings: tuple[str, ...] = ()
         self.lines: Lines | None = None
+        self.afterwards: list[Afterwards] | None = None
         self.is_quiet = False
         self.unawaited: tuple[str, ...] = ()
         self.loop = Loop(self)  # type: ignore[abstract]
         self._mailbox: Mailbox | None = None
         self.changes: Changes | None = None
+        self.decisions: Decisions | None = None
         self.sagas: Sagas | None = None
         self.handlers: Handlers | None = None
         self.outside: Outside | None = None
@@ -139,6 +143,8 @@ class Machine(Asking):
             self.is_quiet = False
         if self.handlers is not None:
             self.notes += self.handlers.unrecorded()
+        if self.decisions is not None:
+            self.notes += self.decisions.unrecorded()
         return tuple(left_out)
 
     @contextmanager
@@ -215,6 +221,7 @@ class Machine(Asking):
         self.violation = self.changes = self.sagas = self.handlers = self.children = (
             None  # their frames and their machine
         )
+        self.decisions = None
 
     # --- what a body does with it
 
@@ -286,6 +293,9 @@ class Machine(Asking):
 
     def _hear(self, event: Event, _: object) -> None:
         changes_of(self).compare(event)
+
+    def _hear_decision(self, event: Event, _: object) -> None:
+        decisions_of(self).compare(event)
 
     def _accept(self, event: Event, _: object) -> None:
         if not self.loop.dead:
@@ -409,6 +419,7 @@ class Machine(Asking):
         "child.started": children.started,
         "child.closed": children.closed,
         "note.patched": _hear,
+        "note.decided": _hear_decision,
         "update.accepted": _accept,
         "update.completed": _hear_end,
         "update.failed": _hear_end,

@@ -100,11 +100,13 @@ class Outside:
 
     def steps(self) -> list[str]:
         """Return the keys of the steps that others may complete, and that the body waits for."""
-        machine = self._machine
-        self._steps = {
-            key: None for key in self._steps if key in machine.asks or machine.is_tracked(key)
-        }
-        return [key for key in self._steps if key in machine.asks]
+        machine, asks = self._machine, self._machine.asks
+        found = [key for key in self._steps if key in asks]
+        if len(found) < len(self._steps):  # some have ended, or are called and not yet begun
+            self._steps = {
+                key: None for key in self._steps if key in asks or machine.is_tracked(key)
+            }
+        return found
 
     def take(self, event: Event) -> None:
         """Give the recorded answer to whoever waits for it. Raises `ReplayMismatch`."""

@@ -65,13 +65,15 @@ def checked_key(key: str | None, *, where: str, path: str) -> str | None:
     raise InvalidValue(where=where, path=path, problem=problem, hint=hint)
 
 
-def checked_point(at: int | str | None) -> int | str | None:
+def checked_point(
+    at: int | str | None, *, where: str = "fork", path: str = "at"
+) -> int | str | None:
     """Return a place in a history, if it can be one. Raises `InvalidValue`."""
     if at is None or isinstance(at, str) or type(at) is int:
         return at
     problem = f"{type(at).__name__} is no place in a history"
     hint = "Give the number of an event, or the key of a step, such as 'charge#2'."
-    raise InvalidValue(where="fork", path="at", problem=problem, hint=hint)
+    raise InvalidValue(where=where, path=path, problem=problem, hint=hint)
 
 
 def checked_limit(limit: int) -> int:

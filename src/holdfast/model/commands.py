@@ -165,14 +165,17 @@ class RetryRun(NamedTuple):
 
 
 class RerunRun(NamedTuple):
-    """Take a run back to where it asked for `key`, or to its start. `history` is what it holds."""
+    """Take a run back to where it asked for `key`, or to its start. `history` is what it holds.
+
+    A number instead of a key is that of the last event that is to count.
+    """
 
     ns: str
     run: str
     generation: int
     history: tuple[Event, ...]
     at: int
-    key: str | None = None
+    key: str | int | None = None
     keep_keys: bool = False
     """Whether its steps keep the idempotency keys they had."""
     reason: str = ""
@@ -355,6 +358,15 @@ class PruneRuns(NamedTuple):
     """Do nothing if somebody forgot runs of this namespace less than this long ago."""
 
 
+class ForgetResults(NamedTuple):
+    """Forget results that are kept for later calls of a step; without one, those that expired."""
+
+    ns: str
+    step: str = ""
+    key: str = ""
+    limit: int = 500
+
+
 class CreateSchedule(NamedTuple):
     """Keep a new schedule, unless its id is taken."""
 
@@ -433,7 +445,7 @@ Command = (
     StartRun | ImportRun | SignalRun | UpdateRun | AnswerRun | CancelRun | TerminateRun | PauseRun
     | ResumeRun | RetryRun | RerunRun | ForkRun | CommitTurn | AnnotateRun | EndJob | ReportJob
     | RenewLease | ReapLeases | RetireWorker | QuarantineRun | PruneRuns | DefineWorkflow
-    | ExpireRun | ChangeQueue | SupplySecrets
+    | ExpireRun | ChangeQueue | SupplySecrets | ForgetResults
     | CreateSchedule | FireSchedule | UpdateSchedule | PauseSchedule | ResumeSchedule
     | TriggerSchedule | BackfillSchedule | DeleteSchedule
 )  # fmt: skip

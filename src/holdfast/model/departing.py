@@ -52,5 +52,5 @@ def is_same(found: Run, link: Link | None, asked: Create) -> bool:
         and asked.link is not None
         and link.parent == asked.link.parent
         and found.workflow == asked.workflow
-        and found.input_digest == asked.input_digest
+        and found.input_digest in (asked.input_digest, *asked.also)
     )

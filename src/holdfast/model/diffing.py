@@ -102,7 +102,7 @@ def _sides(events: Iterable[Event]) -> dict[str, Side]:
         elif group == "answer":
             tries = attempts.pop(event.key, 0) + 1
             found[parts + event.key] = Side(
-                event.kind, event.seq, event.payload, event.digest, tries, event.took
+                event.kind, event.seq, event.payload, event.digest, tries, event.ran_for
             )
         elif group == "message":
             name = parts + (event.key.partition("/")[0] if "/" in event.key else event.kind)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.cache import CachedResult
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
@@ -74,3 +75,7 @@ class Dump(NamedTuple):
     schedules: tuple[Scheduled, ...] = ()
     secrets: Mapping[RunKey, tuple[Sealed, ...]] = {}
     """What the steps of open runs need, encrypted."""
+    unread: tuple[tuple[RunKey, str], ...] = ()
+    """What could not be read of which run, and why: encrypted payloads, and blobs."""
+    cache: tuple[CachedResult, ...] = ()
+    """Results that later calls of steps may use."""

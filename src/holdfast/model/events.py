@@ -83,13 +83,17 @@ PROGRESS: frozenset[EventKind] = frozenset(
 """The kinds that show that the run gets somewhere, whatever it may have done to a worker before."""
 
 
+CACHED = -1
+"""What an answer that came from the cache `took`: no attempt was made."""
+
+
 class Event(NamedTuple):
     """One fact. A tuple, because a busy host makes tens of thousands of them a second.
 
     `seq` is 0 until the store has numbered it. `digest` is 8 bytes of the encoded arguments and 8
     of the parameters' schema, on answers to steps; the shape of the workflow's code, on
-    `run.started`, `run.continued` and `run.blocked`. `took` is how long the answered attempt ran.
-    Times are integer microseconds since 1970 by the store's clock.
+    `run.started`, `run.continued` and `run.blocked`. `took` is how long the answered attempt
+    ran, or `CACHED`. Times are integer microseconds since 1970 by the store's clock.
     """
 
     kind: EventKind
@@ -104,6 +108,16 @@ class Event(NamedTuple):
     generation: int = 1
     codec: int = 0
     superseded_by: int | None = None
+
+    @property
+    def is_cached(self) -> bool:
+        """Tell whether it answers a step that did not run, with a result from the cache."""
+        return self.took == CACHED
+
+    @property
+    def ran_for(self) -> int | None:
+        """How long the answered attempt ran; None if there was none."""
+        return None if self.took == CACHED else self.took
 
 
 class Failure(NamedTuple):

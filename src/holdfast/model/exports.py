@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from holdfast.errors import InvalidExport, InvalidName, InvalidValue
+from holdfast.model import sizes
 from holdfast.model.events import Event
 from holdfast.model.labels import LARGEST, NO_LABELS, Labels, checked_labels
+from holdfast.model.limits import Ticket, placed
 from holdfast.model.queues import checked_priority, checked_queue
 from holdfast.model.run import Message, Run
+from holdfast.model.status import CLOSED
 
 FORMAT = 1
 
@@ -24,11 +27,24 @@ class Export(NamedTuple):
     events: tuple[Event, ...]
     inbox: tuple[Message, ...]
     labels: Labels = NO_LABELS
+    queue_key: str = ""
+    """Whose turn it takes on its queue."""
 
     @property
     def living(self) -> tuple[Event, ...]:
         """The events that count."""
         return tuple(event for event in self.events if event.superseded_by is None)
+
+    @property
+    def ticket(self) -> Ticket | None:
+        """The place at its queue that keeps the key; it joins the line when it is due."""
+        run = self.run
+        if not self.queue_key:
+            return None
+        return Ticket(
+            run.ns, run.id, run.queue, self.queue_key, run.priority, run.created_at,
+            state="done" if run.status in CLOSED else "new",
+        )  # fmt: skip
 
 
 def document_of(export: Export) -> dict[str, Any]:
@@ -41,6 +57,7 @@ def document_of(export: Export) -> dict[str, Any]:
         "inbox": [_written(message) for message in export.inbox],
         "tags": list(export.labels.tags),
         "attributes": dict(export.labels.attributes),
+        "queue_key": export.queue_key,
     }
 
 
@@ -54,11 +71,13 @@ def export_of(document: object) -> Export:
             where="format", problem=f"{fields.get('format')!r}; this release reads {FORMAT}"
         )
     labels = checked_labels(fields.get("tags", ()), fields.get("attributes", {}))
+    run = _placed(_read(Run, "run", fields.get("run")))
     return Export(
-        _placed(_read(Run, "run", fields.get("run"))),
+        run,
         _rows(Event, "events", fields.get("events")),
         _rows(Message, "inbox", fields.get("inbox")),
         labels,
+        _key(run, fields.get("queue_key", "")),
     )
 
 
@@ -70,6 +89,17 @@ def _placed(run: Run) -> Run:
     except (InvalidName, InvalidValue) as error:
         raise InvalidExport(where="run", problem=str(error).rstrip(".")) from None
     return run
+
+
+def _key(run: Run, key: object) -> str:
+    """Return the key if the run's queue can have keys."""
+    if not isinstance(key, str):
+        raise InvalidExport(where="queue_key", problem="it is no text")
+    try:
+        placed(run.queue, key or None, None, "run")
+    except (InvalidName, InvalidValue) as error:
+        raise InvalidExport(where="queue_key", problem=str(error).rstrip(".")) from None
+    return key
 
 
 def _written(row: Any) -> dict[str, Any]:
@@ -119,6 +149,8 @@ def _unwritten(value: Any) -> Any:
     """Return the bytes that were written as an object; leave what is none to the type check."""
     match value:
         case {"text": str(text)}:
+            if len(text) > sizes.INLINE:
+                sizes.note_large()
             return text.encode("utf-8", "surrogatepass")
         case {"hex": str(digits)}:
             try:

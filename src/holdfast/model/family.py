@@ -8,6 +8,7 @@ treated as its link says. A store only looks the links up; what follows from the
 from __future__ import annotations
 
 import json
+import re
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,8 @@ REFUSED = "refused"
 MAX_DEPTH = 32
 """How many runs may stand above a run. The same on every host: a body may notice it."""
 
+
+_HEAD = re.compile(rb'\{"status":"[a-z_]+","(?:result|failure)":')
 
 KEPT_OF_ID = 200
 """How much of an id is kept that would be too long."""
@@ -103,6 +106,14 @@ def report_of(payload: bytes | None) -> Closed:
     told = payload or b"{}"
     status: str = json.loads(told).get("status", "")
     return Closed(status, told[len(_head(status)) : -1])
+
+
+def cut_report(payload: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the result in what `reported` gave, the result, and the rest."""
+    head = _HEAD.match(payload)
+    if head is None:
+        return payload, b"", b""
+    return head[0], payload[head.end() : -1], payload[-1:]
 
 
 def _head(status: str) -> bytes:

@@ -63,6 +63,8 @@ class Job(NamedTuple):
     epoch: int = 0
     strikes: int = 0
     begun_at: int | None = None
+    queue_key: str = ""
+    """Under which it takes turns, on a queue with limits."""
 
     @property
     def place(self) -> tuple[str, str]:

@@ -1,8 +1,9 @@
-"""What a queue allows: how many runs at once, of one key, on one worker, and how many in a time.
+"""What a queue allows: how many at once, of one key, on one worker, and how many in a time.
 
 A queue with a row of its own is *managed*. Its runs stand in line: each has a *ticket*, and begins
 when it is *admitted*. An admitted run holds a slot until it is closed, also while it waits, is
 paused or has lost its worker: so no crash, no takeover and no wake-up can bring in one too many.
+A job holds a slot as long as somebody does it (`model/holders.py`).
 Queues without a row, and always the usual one, know nothing of this and pay nothing for it.
 
 In line, keys take turns: after the key that was served last comes the next one in their order. So
@@ -32,7 +33,7 @@ TicketState = Literal["new", "waiting", "admitted", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many runs at most begin in any stretch of time of this length: `Rate(100, per=60)`."""
+    """So many at most begin in any stretch of time of this length: `Rate(100, per=60)`."""
 
     count: int
     per: Duration = timedelta(seconds=1)
@@ -81,9 +82,11 @@ class Queue(NamedTuple):
     changed_at: int = 0
     """When its limits were last changed: what was admitted before may be more than they allow."""
     admitted: int = 0
-    """How many runs were ever admitted."""
+    """How many runs and jobs were ever admitted."""
     last_key: str | None = None
-    """The key that was served last."""
+    """The key whose run was served last."""
+    last_job_key: str | None = None
+    """The key whose job was."""
 
     @property
     def limits(self) -> Limits:
@@ -136,9 +139,9 @@ class QueueState(NamedTuple):
 
     queue: Queue
     held: int
-    """Runs that hold a slot."""
+    """Slots that runs and jobs hold."""
     waiting: int
-    """Runs in line."""
+    """Runs in line, and jobs that could begin."""
     next_at: int | None = None
     """When its rate lets the next one begin, if it is that which keeps it."""
 

@@ -69,14 +69,14 @@ TABLES: tuple[Table, ...] = (
     _table(
         "queues", "ns name",
         "concurrency key_concurrency worker_concurrency rate_count rate_per paused changed_at "
-        "admitted last_key",
+        "admitted last_key last_job_key",
     ),
     _table("tickets", "ns run", "queue key priority due_at expires_at state admitted_at"),
     _table("admissions", "ns queue n", "at"),
     _table(
         "jobs", "ns run key",
         "generation attempt secret step queue priority args terms asked_at wake_at start_by owner "
-        "epoch strikes begun_at",
+        "epoch strikes begun_at queue_key",
     ),
     _table(
         "schedules", "ns id",
@@ -84,8 +84,27 @@ TABLES: tuple[Table, ...] = (
         "updated_at",
     ),
     _table("run_secrets", "ns run name", "key sealed"),
+    _table("step_cache", "ns step version key", "result run made_at expires_at"),
 )  # fmt: skip
 """Everything that is moved. A table of a schema that is neither here nor in `LEFT` fails a test."""
+
+SEALED: tuple[Table, ...] = (
+    _table("runs", "ns id", "reason input_digest"),
+    _table("events", "ns run seq", "payload"),
+    _table("inbox", "ns run id", "payload reply"),
+    _table("progress", "ns run key", "details"),
+    _table("logs", "ns run at", "fields"),
+    _table("waits", "ns run key", "asked answer"),
+    _table("jobs", "ns run key", "args"),
+    _table("schedules", "ns id", "input state"),
+    _table("run_secrets", "ns run name", "key sealed"),
+    _table("step_cache", "ns step version key", "result"),
+)  # fmt: skip
+"""Where something may stand that a key has encrypted, and which key."""
+REKEYED = "rekeyed"
+"""Where a store keeps when rows were last sealed anew: what they named is not collected at once."""
+TEXTS = frozenset({"reason", "state", "key"})
+"""Which of those columns hold texts; the others hold bytes."""
 
 LEFT = frozenset({"workers", "meta", "moves"})
 """Of processes, and of the store itself."""
@@ -213,7 +232,18 @@ class Empty(NamedTuple):
     move: Move
 
 
-Change = Release | Close | Fill | Decide | Open | TakeBack | Empty
+class Reseal(NamedTuple):
+    """Give rows other values, and delete those that have none, each if it still is what was read.
+
+    Not part of a move: everybody may use the store meanwhile.
+    """
+
+    table: Table
+    rows: Sequence[tuple[Row, Row | None]]
+    """Each row as it was read, with the columns of `table`, and as it is to be."""
+
+
+Change = Release | Close | Fill | Decide | Open | TakeBack | Empty | Reseal
 
 
 def named(text: str, **values: Any) -> str:

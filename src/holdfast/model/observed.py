@@ -68,10 +68,15 @@ class ObservedEvent(NamedTuple):
         return CLASS_OF[self.event.kind] == "close"
 
     @property
+    def cached(self) -> bool:
+        """Tell whether it is the end of a step that did not run: its result is a former call's."""
+        return self.event.is_cached
+
+    @property
     def attempt(self) -> int:
         """Which attempt of a step it tells of; 0 if it tells of none."""
         if self.event.kind == "step.completed":
-            return self.number
+            return 0 if self.event.is_cached else self.number
         if self.event.kind == "step.failed":
             return self.failure.attempts
         if self.event.kind in ("step.started", "step.retrying"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from holdfast.model.cache import Cache
 from holdfast.model.retry import Retry
 
 Isolate = Literal["process"]
@@ -24,5 +25,9 @@ class StepOptions(NamedTuple):
     """Where it waits for a worker that does it as a job; None: it runs where its run is."""
     queue_timeout: int | None = None
     """How long it may wait there before it begins."""
+    queue_key: str = ""
+    """Under which it takes turns there, if the queue has limits."""
     isolate: Isolate | None = None
     """Whether it runs in a process of its own."""
+    cache: Cache | None = None
+    """Which results of earlier calls it may use instead of running."""

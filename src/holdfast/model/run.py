@@ -90,5 +90,8 @@ class Loaded(NamedTuple):
 SINCE_START = -1
 """As the `after` of a `load`: only what is replayed, from the last continuation of the run on."""
 
+ROW_ONLY = 1 << 62
+"""As the `after` of a `load`: no event is wanted, only the row and its heartbeats."""
+
 NOT_CANCELLED, CANCEL_REQUESTED, CANCEL_DELIVERED = 0, 1, 2
 """Values of `Run.cancel`: a state, so that a second cancel changes nothing."""

@@ -66,6 +66,17 @@ def reopening(event: Event) -> dict[str, Any]:
     return fields
 
 
+def is_anew(events: Sequence[Event], generation: int) -> bool:
+    """Tell whether the steps of a run really run, whatever is kept of former calls.
+
+    So it is after a rerun, up to its next generation, unless the keys were kept.
+    """
+    last = next((event for event in reversed(events) if event.kind == "run.reopened"), None)
+    if last is None or last.generation != generation:
+        return False
+    return bool(reopening(last).get("anew"))
+
+
 def keyed_as(events: Sequence[Event], generation: int) -> int:
     """Return the generation that stands in the idempotency keys of a run.
 

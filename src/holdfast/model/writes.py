@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from holdfast.model.annotations import Annotations
+from holdfast.model.cache import CachedResult
 from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.family import Link
@@ -65,6 +66,8 @@ class Create(NamedTuple):
     """Its key in the line of a managed queue, and how long it may stand there."""
     secrets: tuple[Sealed, ...] = ()
     """What its steps need, encrypted; kept until it closes."""
+    also: tuple[bytes, ...] = ()
+    """What the digest of the same input may be in a row that is there: hidden by another key."""
 
 
 class Replied(NamedTuple):
@@ -245,6 +248,29 @@ class Free(NamedTuple):
     run: str
 
 
+class Remember(NamedTuple):
+    """Keep the result of a step for later calls, in the place of what was kept under its key.
+
+    Only among the `sends` of the turn that records it.
+    """
+
+    ns: str
+    kept: CachedResult
+
+
+class Forget(NamedTuple):
+    """Delete results that are kept for later calls, at most `limit`.
+
+    Those of a `step`, or those under one `key` of it. Without a step: those that are expired by the
+    store's clock.
+    """
+
+    ns: str
+    limit: int
+    step: str = ""
+    key: str = ""
+
+
 class SetQueue(NamedTuple):
     """Give a queue a row, or change it; what is None stays as it is.
 
@@ -319,12 +345,12 @@ class Prune(NamedTuple):
     every: int = 0
 
 
-Send = Create | Put | Depart | Free
-"""What a turn may do beside its run: to others, to queues."""
+Send = Create | Put | Depart | Free | Remember
+"""What a turn may do beside its run: to others, to queues, for later calls."""
 
 Write = (
     Create | Import | Advance | Put | Move | Annotate | Report | Renew | Reap | Retire | Prune
-    | Define | SetQueue | Reschedule
+    | Define | SetQueue | Reschedule | Forget
 )  # fmt: skip
 
 

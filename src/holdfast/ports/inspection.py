@@ -36,6 +36,10 @@ class InspectedStore(Store, Protocol):
         """Where the runs went, if the store was moved; known once it is open."""
         ...
 
+    async def went_to(self) -> str:
+        """Return where the runs have gone for good by now; empty if they are here."""
+        ...
+
     def side(self) -> Side:
         """Return it as a mover sees it, not yet opened. Not after `open`."""
         ...
@@ -62,6 +66,14 @@ class InspectedStore(Store, Protocol):
 
     async def backlog(self, ns: str) -> list[Backlog]:
         """Return what waits for workers, by workflow and queue; closed runs cost nothing."""
+        ...
+
+    async def named_blobs(self) -> frozenset[str]:
+        """Return the names of the blobs that events and messages name, as of one moment."""
+        ...
+
+    async def rekeyed_at(self) -> int:
+        """Return when rows were last sealed anew, by the store's clock; 0 if they never were."""
         ...
 
     def reading(self) -> AbstractAsyncContextManager[Readable]:

@@ -1,4 +1,4 @@
-"""Where secrets come from, and what encrypts those that are stored."""
+"""Where secrets come from."""
 
 from __future__ import annotations
 
@@ -15,16 +15,4 @@ class SecretProvider(Protocol):
 
         What it raises is no failure of the step: the run waits, and it is asked again.
         """
-        ...
-
-
-class Keys(Protocol):
-    """A ring of keys."""
-
-    def seal(self, plain: bytes, aad: bytes) -> tuple[str, bytes]:
-        """Encrypt, bound to `aad`; return the id of the key, and the bytes to store."""
-        ...
-
-    def unseal(self, key: str, sealed: bytes, aad: bytes) -> bytes:
-        """Return what `seal` was given. Raises `CannotDecrypt`."""
         ...

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.cache import CachedResult, CachedStep, CacheFilter, CacheKey
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.limits import QueueState
@@ -112,6 +113,14 @@ class Store(Protocol):
 
     async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
         """Return what a run was given for its steps, encrypted; nothing once it is closed."""
+        ...
+
+    async def recall(self, ns: str, wanted: Sequence[CacheKey]) -> Mapping[CacheKey, CachedResult]:
+        """Return what is kept under these keys, but for what is expired by the store's clock."""
+        ...
+
+    async def cached(self, wanted: CacheFilter) -> list[CachedStep]:
+        """Return how much is kept for later calls of steps, by step and version."""
         ...
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:

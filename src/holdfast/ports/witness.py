@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
@@ -29,4 +29,16 @@ class Witness(Protocol[C_co]):
 
         A step whose deed is forgotten before it is recorded would be done again.
         """
+        ...
+
+
+class Forgetting(Protocol):
+    """A witness that can forget what some runs did, so that others' deeds stay."""
+
+    def runs(self, ns: str, older_than: timedelta, after: str = "") -> list[str]:
+        """Return runs that did something so long ago, in order, beyond `after`; some at a time."""
+        ...
+
+    def forget(self, ns: str, runs: Sequence[str], older_than: timedelta) -> int:
+        """Forget what these runs did so long ago; return how many deeds."""
         ...

@@ -37,8 +37,8 @@ class LoggingObserver:
     """Leaves one line a event in a logger of the standard library.
 
     The record's `extra` holds the fields by name: `event`, `run`, `workflow`, `queue`, `seq`,
-    `key`, and what there is of `took`, `attempt` and `error`. No payload is ever logged, and of an
-    error only its type, because its message may quote one; with `messages` that is added.
+    `key`, and what there is of `took`, `cached`, `attempt` and `error`. No payload is ever logged,
+    and of an error only its type, because its message may quote one; with `messages` that is added.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class LoggingObserver:
             "event": event.kind, "run": event.run, "workflow": event.workflow,
             "queue": event.queue, "seq": event.seq, "key": event.key,
         }  # fmt: skip
-        if event.event.took is not None:
-            fields["took"] = event.event.took
+        if event.event.ran_for is not None:
+            fields["took"] = event.event.ran_for
+        if event.cached:
+            fields["cached"] = True
         if event.attempt:
             fields["attempt"] = event.attempt
         if (failure := event.failure).type:

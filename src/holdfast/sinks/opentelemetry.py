@@ -106,7 +106,9 @@ class OpenTelemetryObserver:
             "holdfast.step.name": event.step, "holdfast.step.key": event.key,
             "holdfast.step.attempt": attempt,
         }  # fmt: skip
-        began = event.at - (event.event.took or 0)
+        if event.cached:
+            attributes["holdfast.step.cached"] = True
+        began = event.at - (event.event.ran_for or 0)
         with self._span(f"step {event.step}", event, began, name, segment(generation)) as span:
             span.set_attributes(attributes)
             if event.retry_at is not None:

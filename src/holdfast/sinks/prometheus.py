@@ -94,7 +94,7 @@ class PrometheusObserver:
         if event.latency is not None:
             self._latency.observe(event.latency / 1e6)
         if (outcome := OUTCOMES.get(kind)) is not None:
-            self._count_attempt(event, outcome)
+            self._count_attempt(event, "cached" if event.cached else outcome)
         elif kind == "run.started":
             self._started.labels(workflow, event.queue).inc()
         elif event.due is not None:
@@ -108,8 +108,8 @@ class PrometheusObserver:
     def _count_attempt(self, event: ObservedEvent, outcome: str) -> None:
         workflow, step = event.workflow, event.step
         self._attempts.labels(workflow, step, outcome).inc()
-        if event.event.took is not None:
-            self._took.labels(workflow, step).observe(event.event.took / 1e6)
+        if (took := event.event.ran_for) is not None:
+            self._took.labels(workflow, step).observe(took / 1e6)
         if event.retry_at is not None:
             self._backoff.labels(workflow, step).observe(max(event.retry_at - event.at, 0) / 1e6)
 
@@ -169,6 +169,9 @@ class _Now:
         later = core.GaugeMetricFamily(
             "holdfast_runs_sleeping", "Runs that wait for a time.", labels=names
         )
+        in_line = core.GaugeMetricFamily(
+            "holdfast_runs_in_line", "Runs that wait for a slot of their queue.", labels=names
+        )
         age = core.GaugeMetricFamily(
             "holdfast_pending_age_seconds", "How long the first of them has waited.", labels=names
         )
@@ -176,8 +179,9 @@ class _Now:
             labels = [each.workflow, each.queue]
             pending.add_metric(labels, each.pending)
             later.add_metric(labels, each.later)
+            in_line.add_metric(labels, each.in_line)
             age.add_metric(labels, max(now - each.oldest, 0) / 1e6 if each.pending else 0)
-        yield from (pending, later, age)
+        yield from (pending, later, in_line, age)
         facts = [source.facts() for source in tuple(self._sources)]
         for fact, (name, text) in FACTS.items():
             yield core.GaugeMetricFamily(name, text, sum(each[fact] for each in facts))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from holdfast.model.cache import CachedResult
 from holdfast.model.departing import is_same, told, treated
 from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.writes import Create, Depart, Free, Notice, Outcome, Send, Write
+from holdfast.model.writes import Create, Depart, Free, Notice, Outcome, Remember, Send, Write
 from holdfast.stores.notices import notices_of
 
 
@@ -57,6 +58,10 @@ class Family(Protocol):
         """Give back what a run has at its queue."""
         ...
 
+    def remember(self, kept: CachedResult) -> None:
+        """Keep a result for later calls."""
+        ...
+
 
 def taken(family: Family, sends: Iterable[Send]) -> str:
     """Return the id of a new child that other work has already; nothing, if there is none."""
@@ -79,6 +84,8 @@ def carry_out(family: Family, sends: Iterable[Send]) -> tuple[Notice, ...]:
             heard += _create(family, send)
         elif isinstance(send, Free):
             heard += family.free(send)
+        elif isinstance(send, Remember):
+            family.remember(send.kept)
         else:
             heard += _apply(family, send)
     return tuple(heard)

@@ -6,11 +6,12 @@ from holdfast.sync.client import (
     SyncQueues,
     SyncRunHandle,
     SyncSchedules,
+    SyncStepCache,
     SyncUpdateHandle,
 )
 from holdfast.sync.portal import Portal
 
 __all__ = [
     "Portal", "SyncClient", "SyncEntityHandle", "SyncQueues", "SyncRunHandle", "SyncSchedules",
-    "SyncUpdateHandle",
+    "SyncStepCache", "SyncUpdateHandle",
 ]  # fmt: skip

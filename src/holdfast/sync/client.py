@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from holdfast.app import App
+from holdfast.caching import StepCache
 from holdfast.client import Client, Listing, RunHandle
 from holdfast.entities import EntityHandle
 from holdfast.fronts.function.methods import QueryMethod, UpdateMethod
@@ -20,6 +21,7 @@ from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.machine.signals import BoundMessage, Signal
 from holdfast.machine.talk import BoundUpdate, Query, Update
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.cache import CachedStep
 from holdfast.model.diffing import Diff
 from holdfast.model.durations import Duration
 from holdfast.model.events import Event
@@ -29,6 +31,7 @@ from holdfast.model.run import Loaded, Run
 from holdfast.model.schedules import Schedule
 from holdfast.model.secrets import Secret
 from holdfast.model.status import RunStatus
+from holdfast.ports.witness import Forgetting
 from holdfast.queues import Queues
 from holdfast.schedules import Schedules, ScheduleState
 from holdfast.steering import Steered
@@ -220,7 +223,7 @@ class SyncSteered:
 
     def rerun(
         self,
-        from_: str | None = None,
+        from_: str | int | None = None,
         *,
         keep_keys: bool = False,
         reason: str = "",
@@ -228,6 +231,7 @@ class SyncSteered:
     ) -> Sequence[str]:
         """Take the run back to where it asked for the step `from_`, or to its start.
 
+        A number is that of the last event that counts: steps that were asked for by then stay.
         Works on open and on closed runs. What was asked for later no longer counts; nothing is
         deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
         whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
@@ -296,6 +300,27 @@ class SyncEntityHandle(Generic[E]):
         return SyncEntityHandle(self._portal, self._inside.options(id=id))
 
 
+class SyncStepCache:
+    """What is kept for later calls of steps, for sync code. `client.cache` is one."""
+
+    def __init__(self, portal: Portal[Any], inside: StepCache) -> None:
+        self._portal, self._inside = portal, inside
+
+    def list(self, step: str = "", *, key: str = "") -> tuple[CachedStep, ...]:
+        """Return how much is kept: of all steps, of one, or of one under this key.
+
+        A step has an entry for each `version` of its cache. Raises `InvalidValue`.
+        """
+        return self._portal.call("list", self._inside.list(step, key=key))
+
+    def forget(self, step: str, *, key: str = "") -> int:
+        """Forget what is kept of a step, of all versions, or only under this key; return how many.
+
+        Calls that begin later run. Raises `InvalidValue`.
+        """
+        return self._portal.call("forget", self._inside.forget(step, key=key))
+
+
 class SyncQueues:
     """The queues of a store that have limits or are paused, for sync code."""
 
@@ -303,7 +328,7 @@ class SyncQueues:
         self._portal, self._inside = portal, inside
 
     def list(self) -> tuple[QueueState, ...]:
-        """Return them by name, each with its limits, slots held and runs in line."""
+        """Return them by name, each with its limits, slots held and what waits in line."""
         return self._portal.call("list", self._inside.list())
 
     def get(self, name: str) -> QueueState:
@@ -311,14 +336,14 @@ class SyncQueues:
         return self._portal.call("get", self._inside.get(name))
 
     def pause(self, name: str) -> bool:
-        """Let no more runs of a queue begin; tell whether that is news.
+        """Let no more runs and jobs of a queue begin; tell whether that is news.
 
-        Runs that have begun go on. Raises `InvalidValue` for the usual queue.
+        Those that have begun go on. Raises `InvalidValue` for the usual queue.
         """
         return self._portal.call("pause", self._inside.pause(name))
 
     def resume(self, name: str) -> bool:
-        """Let runs of a queue begin again; tell whether that is news."""
+        """Let runs and jobs of a queue begin again; tell whether that is news."""
         return self._portal.call("resume", self._inside.resume(name))
 
     def set(
@@ -332,7 +357,7 @@ class SyncQueues:
     ) -> bool:
         """Give a queue these limits in the place of those it had; tell whether that is news.
 
-        What is not given is no limit. Runs that have begun go on, also if they are more than the
+        What is not given is no limit. What has begun goes on, also if it is more than the
         new limits allow. What `app.queue` says counts again at the next `open`. Raises
         `BadDefinition` or `InvalidValue`.
         """
@@ -469,6 +494,11 @@ class SyncClient(SyncSettling):
     def app(self) -> App:
         """The app it was opened by."""
         return self._inside.app
+
+    @property
+    def cache(self) -> SyncStepCache:
+        """What is kept for later calls of steps."""
+        return SyncStepCache(self._portal, self._inside.cache)
 
     @property
     def queues(self) -> SyncQueues:
@@ -646,6 +676,16 @@ class SyncClient(SyncSettling):
         Open runs are never forgotten. Many runs go in small batches, so that others can write.
         """
         return self._portal.call("prune", self._inside.prune(older_than=older_than))
+
+    def prune_witness(self, witness: Forgetting, *, older_than: Duration) -> int:
+        """Forget what a witness knows of steps done so long ago; return how many.
+
+        Only of runs that are closed, or forgotten: what an open run did stays, as it may not be
+        recorded yet.
+        """
+        return self._portal.call(
+            "prune_witness", self._inside.prune_witness(witness, older_than=older_than)
+        )
 
 
 class SyncRunHandle(SyncSteered, SyncTalking, Generic[R_co]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from holdfast.app import App
-from holdfast.errors import HistoryTooLong, HoldfastError, ReplayMismatch, Undecodable
+from holdfast.errors import UNREADABLE, HistoryTooLong, HoldfastError, ReplayMismatch, Undecodable
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.machine import Machine
 from holdfast.model.events import CLASS_OF, FED, Event
@@ -194,7 +194,10 @@ async def _judged(app: App, store: Readable, run: Run) -> Verdict | None:
     if workflow is None:
         is_known = run.workflow in app.workflows
         return Verdict(run, "version missing" if is_known else "unregistered")
-    loaded = await store.load(run.ns, run.id, SINCE_START)
+    try:
+        loaded = await store.load(run.ns, run.id, SINCE_START)
+    except UNREADABLE as error:
+        return Verdict(run, "breaks", found=_broken(error, None, ()))
     if loaded is None or loaded.run.status not in OPEN:
         return None
     return judge(app, workflow, loaded)

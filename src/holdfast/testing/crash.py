@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.cache import CachedResult, CachedStep, CacheFilter, CacheKey
 from holdfast.model.exports import Export
 from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.labels import Labels
@@ -59,6 +60,8 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "find_jobs": ("before", "after", "away"),
     "schedules": ("before", "after", "away"),
     "secrets": ("before", "after", "away"),
+    "recall": ("before", "after", "away"),
+    "cached": ("before", "after", "away"),
     # A crash while signing up is a crash; the call itself has no outcome that could be unknown.
     "listen": ("before", "after"),
 }
@@ -204,6 +207,14 @@ class CrashStore:
     async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
         """Read what a run was given for its steps."""
         return await self._call("secrets", lambda: self._inner.secrets(ns, run), run)
+
+    async def recall(self, ns: str, wanted: Sequence[CacheKey]) -> Mapping[CacheKey, CachedResult]:
+        """Read what is kept for later calls."""
+        return await self._call("recall", lambda: self._inner.recall(ns, wanted))
+
+    async def cached(self, wanted: CacheFilter) -> list[CachedStep]:
+        """Read how much is kept for later calls."""
+        return await self._call("cached", lambda: self._inner.cached(wanted))
 
     def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""

@@ -112,6 +112,10 @@ class Caller(Timekeeper):
         """Read the queues that have limits."""
         await self._surely(self._client.queues.list)
 
+    async def look_at_cache(self) -> None:
+        """Read how much is kept for later calls of steps."""
+        await self._surely(self._client.cache.list)
+
     async def result(self, run: str) -> Ending:
         """Return how the run ended, when it has; what is told must be stored by then."""
         await self._surely(lambda: self._client.engine.closing(run))

@@ -274,7 +274,10 @@ def _is_of(effect: Effect, run: str, event: Event) -> bool:
 
 
 def _executions_wrong(event: Event, mine: list[Effect], is_calm: bool) -> Iterator[str]:
-    if not mine:
+    if event.is_cached:
+        if is_calm and mine:
+            yield "is recorded as cached and ran"
+    elif not mine:
         yield "is recorded and never ran"
     late = [each for each in mine if each.at > event.at and not each.by_zombie]
     if late:

@@ -29,7 +29,7 @@ from holdfast.model.commands import ReapLeases
 from holdfast.model.dump import Dump
 from holdfast.model.settings import Settings
 from holdfast.model.status import OPEN
-from holdfast.ports.secrets import Keys
+from holdfast.ports.keys import Keys
 from holdfast.ports.store import Store
 from holdfast.queues import declare
 from holdfast.testing.crash import CrashStore, Flavour, Killed, Plan
@@ -78,7 +78,8 @@ class Scenario:
     a death is seen at once, as it is among the processes of one machine, and that workers look
     around soon after a fault: then polls and leases may be long, and a year takes a moment.
     `prepare` is called before each world, `longest` is how long one may take, in seconds. What
-    `look` finds in the store at the end is there for `check` to see.
+    `look` finds in the store at the end is there for `check` to see. `around` puts a store around
+    that of each process, and around the observer's.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Scenario:
     check: Callable[[World], list[str]] = lambda _: []
     keys: Keys | None = None
     serves: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    around: Callable[[World, Any], Any] = lambda _, store: store
 
 
 class Process(Life):
@@ -138,6 +140,8 @@ class World:
         self.told = Acknowledged()
         self.dump: Dump = Dump(0)
         self.seen: Any = None
+        self.beside: dict[str, Any] = {}
+        """What a scenario shares among the processes of a world, beside the store."""
         self._processes: list[Process] = []
         self._living = 0
         self._stopping = False
@@ -168,7 +172,7 @@ class World:
 
     async def _main(self) -> None:
         self._scripted, self._over = asyncio.Event(), asyncio.Event()
-        self.observer: Observed = self._store()
+        self.observer: Observed = self.scenario.around(self, self._store())
         await self.observer.open()
         roles = ["caller", *(f"worker{n}" for n in range(1, self.scenario.workers + 1))]
         self._living = len(roles)
@@ -262,7 +266,7 @@ class World:
         scripted = process.role == "caller"
         inner = self.plant.below(self._store())
         counted = CrashStore(inner, process, self.plan, owns=self.home.owns)
-        store = self.plant.above(counted)
+        store = self.scenario.around(self, self.plant.above(counted))
         async with AsyncExitStack() as stack:
             await store.open()
             stack.push_async_callback(store.close)

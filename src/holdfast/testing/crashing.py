@@ -142,11 +142,12 @@ def crashtest(  # noqa: PLR0913 - what a test may say, each by its name
 ) -> Report:
     """Crash a run at each of its commits; return what was tried. Raises `CrashtestFailed`.
 
-    `story` sends the run its signals and updates, or cancels it; without one it gets none.
-    `before` is called before each run, to empty what `effects` reads; what that returns must be
-    the same at each end. `loose` names steps that may give another result when they run again, or
-    fail in between, and the workflow if its result depends on theirs. `app` is needed only if the
-    workflow needs others of it. `only` tries one point, as the error of a failed test names it.
+    `story` sends the run its signals and updates, or cancels it; without one it gets none. `before`
+    is called before each run, to empty what `effects` reads; what that returns must be the same at
+    each end. `loose` names steps that may give another result when they run again, or fail in
+    between, and the workflow if its result depends on theirs. `app` is needed only if the workflow
+    needs others of it, its limits of queues, or its provider of secrets. `only` tries one point, as
+    the error of a failed test names it.
     """
     if not isinstance(bound, Bound):
         raise BadDefinition(

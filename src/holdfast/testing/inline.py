@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from holdfast.model.annotations import LogFilter, LogLine
+from holdfast.model.cache import CachedResult, CachedStep, CacheFilter, CacheKey
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.exports import Export
 from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
@@ -150,6 +151,14 @@ class InlineStore(Calls):
     async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
         """Return what a run was given for its steps."""
         return await self._call(self.inner.secrets, ns, run)
+
+    async def recall(self, ns: str, wanted: Sequence[CacheKey]) -> Mapping[CacheKey, CachedResult]:
+        """Return what is kept for later calls."""
+        return await self._call(self.inner.recall, ns, wanted)
+
+    async def cached(self, wanted: CacheFilter) -> list[CachedStep]:
+        """Return how much is kept for later calls."""
+        return await self._call(self.inner.cached, wanted)
 
     async def dump(self) -> Dump:
         """Return everything."""

@@ -16,12 +16,14 @@ I8  each run is in exactly one bucket, so that none is lost
 I9  a child exists if and only if its parent's history says so; its end is told to an open parent
 I11 each slot of a schedule started at most one run, and none between two settled ones is lost
 I15 no queue admits more runs than it allows, and every slot comes back
+I14 every payload that is encrypted can be read, and every blob that is named is there, unchanged
 I16 nothing is undone before it has ended
 I17 only open runs have secrets, encrypted
 I20 only open runs wait for something from outside, and only for what has no answer; each answer in
     the history was given, once
 I22 only open runs have heartbeats, and only of steps that are not answered; log lines have a run
 I23 a job is there if and only if its run waits for it, or it has left its outcome to a token
+I24 what is kept for later calls of a step is a result that the history of its run holds
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, by_start, since_s
 from holdfast.model.keys import undone_by
 from holdfast.model.run import CANCEL_DELIVERED, CANCEL_REQUESTED, NOT_CANCELLED, Message, Run
 from holdfast.model.status import CLOSED
+from holdfast.testing.cache_rules import broken_results
 from holdfast.testing.families import broken_ties
 from holdfast.testing.job_rules import broken_jobs
 from holdfast.testing.schedule_slots import broken_schedules
@@ -84,6 +87,7 @@ async def dump(store: Dumping) -> Dump:
 def check(dump: Dump) -> list[Violation]:
     """Return every invariant that does not hold; an empty list is what you want."""
     found = list(_strays(dump))
+    found += [Violation("I14", f"{ns}/{run}", why) for (ns, run), why in dump.unread]
     for run in dump.runs:
         key = (run.ns, run.id)
         kept = Kept(run, dump.events.get(key, ()), dump.inbox.get(key, ()))
@@ -97,6 +101,7 @@ def check(dump: Dump) -> list[Violation]:
     found += [Violation("I11", _named(key), text) for key, text in broken_schedules(dump)]
     found += [Violation("I15", _named(key), text) for key, text in broken_slots(dump)]
     found += [Violation("I23", _named(key), text) for key, text in broken_jobs(dump)]
+    found += [Violation("I24", _named(key), text) for key, text in broken_results(dump)]
     return found + list(_unkept_promises(dump))
 
 

@@ -1,14 +1,14 @@
-"""I15: no queue admits more runs than it allows, and every slot comes back.
+"""I15: no queue admits more runs and jobs than it allows, and every slot comes back.
 
-Runs that were admitted before the limits of their queue were changed last may be more.
+What was admitted before the limits of its queue were changed last may be more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.model.dump import Dump, RunKey
+from holdfast.model.holders import holders_of
 from holdfast.model.limits import Queue, Ticket
 from holdfast.model.queues import IN_LINE
 from holdfast.model.run import Run
@@ -30,7 +30,7 @@ def broken_slots(dump: Dump) -> Iterator[Broken]:
         if run.wake_at == IN_LINE and (key not in tickets or tickets[key].state != "waiting"):
             yield key, "it is due at no time, and stands in no line"
     for queue in dump.queues:
-        yield from _crowded(queue, dump.tickets)
+        yield from _crowded(queue, dump)
 
 
 def _misplaced(run: Run, ticket: Ticket) -> str:
@@ -44,18 +44,18 @@ def _misplaced(run: Run, ticket: Ticket) -> str:
     return ""
 
 
-def _crowded(queue: Queue, tickets: tuple[Ticket, ...]) -> Iterator[Broken]:
+def _crowded(queue: Queue, dump: Dump) -> Iterator[Broken]:
     here = (queue.ns, queue.name)
-    keys = [
-        ticket.key
-        for ticket in tickets
-        if (ticket.ns, ticket.queue) == here
-        and ticket.state == "admitted"
-        and (ticket.admitted_at or 0) > queue.changed_at
-    ]
-    if queue.concurrency is not None and len(keys) > queue.concurrency:
-        yield here, f"{len(keys)} runs hold a slot of this queue, which has {queue.concurrency}"
+    # One that was admitted before counts no more, and nor does the job that is done in its slot.
+    before = holders_of(*here, dump.tickets, dump.jobs)
+    found = holders_of(*here, dump.tickets, dump.jobs, since=queue.changed_at)
+    old = {ticket.run for ticket in before.tickets} - {ticket.run for ticket in found.tickets}
+    found = found._replace(jobs=[job for job in found.jobs if job.run not in old])
+    if queue.concurrency is not None and found.slots > queue.concurrency:
+        yield here, f"{found.slots} slots of this queue are held, which has {queue.concurrency}"
     most = queue.key_concurrency
-    for key, held in Counter(key for key in keys if key).items():
+    keys = {ticket.key for ticket in found.tickets} | {job.queue_key for job in found.jobs}
+    for key in sorted(keys - {""}):
+        held = found.of_key(key).slots
         if most is not None and held > most:
-            yield here, f"{held} runs of key {key} hold a slot of this queue, which has {most}"
+            yield here, f"{held} slots of this queue are held by key {key}, which has {most}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MissingExtra
 from holdfast.model.deeds import Deed
-from holdfast.witnesses.rows import before, now, outcome_of
+from holdfast.witnesses.rows import PAGE, before, now, outcome_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,6 +38,11 @@ UPDATE holdfast_witness SET outcome = %s
 WHERE ns = %s AND run = %s AND generation = %s AND step = %s
 """
 PRUNE = "DELETE FROM holdfast_witness WHERE done_at < %s"
+RUNS = """
+SELECT DISTINCT run FROM holdfast_witness WHERE ns = %s AND run > %s AND done_at < %s
+ORDER BY run LIMIT %s
+"""
+FORGET = "DELETE FROM holdfast_witness WHERE ns = %s AND run = ANY (%s) AND done_at < %s"
 EXISTS = "SELECT to_regclass('holdfast_witness') IS NOT NULL"
 
 Open = Callable[[], "AbstractContextManager[psycopg.Connection[Any]]"]
@@ -82,6 +87,20 @@ class PsycopgWitness:
             self._make_table(connection)
             with connection.transaction():
                 return connection.execute(PRUNE, (before(older_than),)).rowcount
+
+    def runs(self, ns: str, older_than: timedelta, after: str = "") -> list[str]:
+        """Return runs that did something so long ago, in order, some at a time."""
+        with self._open() as connection:
+            self._make_table(connection)
+            found = connection.execute(RUNS, (ns, after, before(older_than), PAGE)).fetchall()
+        return [run for (run,) in found]
+
+    def forget(self, ns: str, runs: Sequence[str], older_than: timedelta) -> int:
+        """Forget what these runs did so long ago; return how many deeds."""
+        with self._open() as connection:
+            self._make_table(connection)
+            with connection.transaction():
+                return connection.execute(FORGET, (ns, [*runs], before(older_than))).rowcount
 
     def _make_table(self, connection: psycopg.Connection[Any]) -> None:
         """Make the table, once: two who make it at the same time would meet in the catalogue."""

@@ -14,6 +14,10 @@ LONGEST = 255
 """Characters of a text in the key: every database has an index for so many."""
 
 
+PAGE = 500
+"""Runs that are looked at together when deeds are forgotten."""
+
+
 def now() -> int:
     """Return the time by this machine's clock, in microseconds: for pruning only."""
     return time.time_ns() // 1_000

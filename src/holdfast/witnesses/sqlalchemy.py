@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MissingExtra
 from holdfast.model.deeds import Deed
-from holdfast.witnesses.rows import LONGEST, TABLE, before, now, outcome_of, short
+from holdfast.witnesses.rows import LONGEST, PAGE, TABLE, before, now, outcome_of, short
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
@@ -40,6 +40,24 @@ class SqlAlchemyWitness:
         with self._session() as session, session.begin():
             old = self._table.c.done_at < before(older_than)
             found: Any = session.execute(self._table.delete().where(old))
+            return int(found.rowcount)
+
+    def runs(self, ns: str, older_than: timedelta, after: str = "") -> list[str]:
+        """Return runs that did something so long ago, in order, some at a time."""
+        from sqlalchemy import select
+
+        columns = self._table.c
+        old = (columns.ns == ns, columns.run > after, columns.done_at < before(older_than))
+        asked = select(columns.run).where(*old).distinct().order_by(columns.run).limit(PAGE)
+        with self._session() as session, session.begin():
+            return [str(run) for (run,) in session.execute(asked)]
+
+    def forget(self, ns: str, runs: Sequence[str], older_than: timedelta) -> int:
+        """Forget what these runs did so long ago; return how many deeds."""
+        columns = self._table.c
+        old = (columns.ns == ns, columns.run.in_(runs), columns.done_at < before(older_than))
+        with self._session() as session, session.begin():
+            found: Any = session.execute(self._table.delete().where(*old))
             return int(found.rowcount)
 
     def _attempt(self, deed: Deed, work: Callable[[Session], bytes]) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 from holdfast.model.deeds import Deed
-from holdfast.witnesses.rows import before, now, outcome_of
+from holdfast.witnesses.rows import PAGE, before, now, outcome_of
 
 CREATE = """
 CREATE TABLE IF NOT EXISTS holdfast_witness (
@@ -33,6 +33,11 @@ KEEP = """
 UPDATE holdfast_witness SET outcome = ? WHERE ns = ? AND run = ? AND generation = ? AND step = ?
 """
 PRUNE = "DELETE FROM holdfast_witness WHERE done_at < ?"
+RUNS = """
+SELECT DISTINCT run FROM holdfast_witness WHERE ns = ? AND run > ? AND done_at < ?
+ORDER BY run LIMIT ?
+"""
+FORGET = "DELETE FROM holdfast_witness WHERE ns = ? AND run = ? AND done_at < ?"
 
 
 class SqliteWitness:
@@ -62,6 +67,18 @@ class SqliteWitness:
         """Forget deeds that were done so long ago; return how many."""
         with self._transaction() as connection:
             return connection.execute(PRUNE, (before(older_than),)).rowcount
+
+    def runs(self, ns: str, older_than: timedelta, after: str = "") -> list[str]:
+        """Return runs that did something so long ago, in order, some at a time."""
+        with self._transaction() as connection:
+            found = connection.execute(RUNS, (ns, after, before(older_than), PAGE)).fetchall()
+        return [run for (run,) in found]
+
+    def forget(self, ns: str, runs: Sequence[str], older_than: timedelta) -> int:
+        """Forget what these runs did so long ago; return how many deeds."""
+        age = before(older_than)
+        with self._transaction() as connection:
+            return connection.executemany(FORGET, [(ns, run, age) for run in runs]).rowcount
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:

@@ -235,3 +235,69 @@ async def allows() -> None:
     random.choice(
         ["a"],  # holdfast: allow(random)
     )
+
+
+# --- nodes of a graph: errors that they hide
+
+
+drawn = hf.App("drawn")
+graph = drawn.graph("drawn")
+
+
+@graph.node
+async def hides(state: hf.State) -> hf.State:
+    try:
+        state = state.set("n", 1 // state["n"])
+    except Exception:  # hidden
+        hf.log.warning("no n")
+        return state
+    for _ in range(2):
+        try:
+            state["m"]
+        except (KeyError, Exception):  # hidden
+            continue
+        except:  # hidden
+            pass
+    with suppress(Exception):  # hidden
+        state["k"]
+    return state
+
+
+@graph.node(body=True)
+async def answers(state: hf.State) -> dict[str, object]:
+    try:
+        await asyncio.sleep(1)
+    except Exception as error:
+        return {"failed": str(error)}
+    try:
+        return {"n": 1 // state["n"]}
+    except ZeroDivisionError:
+        pass
+    try:
+        state["m"]
+    except Exception:
+        return {"m": None}
+    try:
+        state["m"]
+    except Exception:
+        hf.log.warning("no m")
+        raise
+    with suppress(KeyError):
+        state["k"]
+    try:
+        state["k"]
+    except Exception:  # holdfast: allow(hidden)
+        pass
+    return {}
+
+
+@drawn.step
+def hides_too(page: int) -> int:
+    try:
+        return 1 // page
+    except Exception:  # hidden
+        pass
+    return 0
+
+
+graph.add_map("each", hides_too, over=lambda state: [1], into="all")

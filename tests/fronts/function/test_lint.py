@@ -42,6 +42,16 @@ def test_the_marked_lines_are_found_and_no_others(name: str) -> None:
     assert found(FLOWS[name]) == expected
 
 
+def test_a_node_that_hides_errors_is_named() -> None:
+    hidden = {place for place in marked(1, len(LINES)) if place[1] == "hidden"}
+    assert found(bodies.drawn.workflows["drawn"]) == hidden
+    first = lint.findings(bodies.drawn.workflows["drawn"])[0]
+    assert re.match(
+        r"bodies\.py:\d+ in hides: except Exception that does nothing in a node: ", str(first)
+    )
+    assert str(first).endswith("# holdfast: allow(hidden)")
+
+
 def test_every_rule_is_tried() -> None:
     tried = {rule for _, rule in marked(1, len(LINES))}
     assert tried == RULES

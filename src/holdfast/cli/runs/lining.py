@@ -1,4 +1,4 @@
-"""What `holdfast runs why` says of a run that stands in line at a queue."""
+"""What `holdfast runs why` says of runs that stand in line at a queue, and of what keeps them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class Standing(NamedTuple):
         waited = now - ticket.due_at
         since = f" It has stood there for {span(waited)}." if waited > SECOND else ""
         key = f" under key {clean(ticket.key)!r}" if ticket.key else ""
-        told = [f"It stands in line on queue {name}{key}, {self._why(now)}.{since}"]
+        why = kept_by(self.state, ticket.key, now)
+        told = [f"It stands in line on queue {name}{key}, {why}.{since}"]
         others = self.state.waiting - 1
         if others:
-            told.append(f"{count(others, 'other run')} in line there; keys take turns.")
+            told.append(f"{count(others, 'other')} in line there; keys take turns.")
         if queue.limits.told:
             told.append(f"The queue allows {queue.limits.told}.")
         if ticket.expires_at is not None:
@@ -32,23 +33,30 @@ class Standing(NamedTuple):
             told.append(f"If it has not begun by {until}, it times out.")
         return told
 
-    def _why(self, now: int) -> str:
-        queue, held = self.state.queue, self.state.held
-        if queue.paused:
-            return "which is paused"
-        if queue.concurrency is not None and held >= queue.concurrency:
-            return f"waiting for a slot ({held} of {queue.concurrency} held)"
-        if self.state.next_at is not None:
-            return f"whose rate lets the next one begin {ahead(self.state.next_at, now)}"
-        if queue.key_concurrency is not None and self.ticket.key:
-            return "waiting for its key's turn, or a slot of its key"
-        return "and may begin when a worker that serves it has room"
-
     @property
     def commands(self) -> list[tuple[str, str]]:
         """What to type next."""
-        name = clean(self.ticket.queue)
-        shows = (f"holdfast queues show {name}", "what it allows, who holds it")
-        if self.state.queue.paused:
-            return [(f"holdfast queues resume {name}", "let its runs begin"), shows]
-        return [shows, (f"holdfast queues set {name} --concurrency N", "allow more")]
+        return commands_for(self.state)
+
+
+def kept_by(state: QueueState, key: str, now: int) -> str:
+    """Say what keeps a run or a job of a key from beginning, as the end of a sentence."""
+    queue, held = state.queue, state.held
+    if queue.paused:
+        return "which is paused"
+    if queue.concurrency is not None and held >= queue.concurrency:
+        return f"waiting for a slot ({held} of {queue.concurrency} held)"
+    if state.next_at is not None:
+        return f"whose rate lets the next one begin {ahead(state.next_at, now)}"
+    if queue.key_concurrency is not None and key:
+        return "waiting for its key's turn, or a slot of its key"
+    return "and may begin when a worker that serves it has room"
+
+
+def commands_for(state: QueueState) -> list[tuple[str, str]]:
+    """Return what to type to have more of a queue begin."""
+    name = clean(state.queue.name)
+    shows = (f"holdfast queues show {name}", "what it allows, who holds it")
+    if state.queue.paused:
+        return [(f"holdfast queues resume {name}", "let what waits there begin"), shows]
+    return [shows, (f"holdfast queues set {name} --concurrency N", "allow more")]

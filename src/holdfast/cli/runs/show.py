@@ -84,7 +84,7 @@ def say_lines(events: Sequence[Event], *, everything: bool = False) -> None:
     Of `everything` also by which event each was superseded.
     """
     for event in events:
-        line = (event.seq, iso(event.at), event.kind, event.key, event.took, detail(event))
+        line = (event.seq, iso(event.at), event.kind, event.key, event.ran_for, detail(event))
         STDOUT.say(fields(*line, *([event.superseded_by] if everything else [])))
 
 
@@ -138,13 +138,20 @@ def _facts(loaded: Loaded, now: int) -> list[tuple[str, str]]:
     return facts
 
 
+def took(event: Event) -> str:
+    """Say how long an attempt ran, or that there was none because of the cache."""
+    if event.is_cached:
+        return "cached"
+    return "" if event.took is None else span(event.took)
+
+
 def _cells(event: Event, begun: int) -> list[Cell]:
     look, gone = event_look(family.looks_like(event)), event.superseded_by
     return [
         Cell(str(event.seq), DIM),
         Cell(span(event.at - begun), DIM),
         Cell(f"{look.icon} {what(event)}", look.style if gone is None else DIM),
-        Cell("" if event.took is None else span(event.took)),
+        Cell(took(event)),
         Cell(detail(event) if gone is None else f"superseded by {gone} · {detail(event)}", DIM),
     ]
 
@@ -168,6 +175,24 @@ def _update(event: Event) -> str:
     return f"update {clean(signal_in(event))} {event.kind.partition('.')[2]}"
 
 
+def _way(event: Event) -> str:
+    """Say which way a graph went, or that a factory drew it."""
+    value = fields_of(event.payload)
+    if "from" not in value:
+        return "graph drawn"
+    to = ", ".join(value["fork"]) if "fork" in value else value.get("to")
+    return clean(f"{value.get('from')} -> {to}")
+
+
+def _why_that_way(event: Event) -> str:
+    value = fields_of(event.payload)
+    if "fork" in value:
+        return f"side by side, to {value.get('join')}"
+    told = [str(value["by"])] if "by" in value else []
+    told += [f"not {each.get('to')}: {each.get('by')}" for each in value.get("rejected", ())]
+    return " · ".join(told)
+
+
 WORDS: Mapping[str, Callable[[Event], str]] = {
     "run.started": lambda _: "started",
     "child.started": family.what,
@@ -179,6 +204,7 @@ WORDS: Mapping[str, Callable[[Event], str]] = {
     "update.failed": _update,
     "cancel.requested": lambda _: "cancel requested",
     "note.patched": lambda event: f"change {clean(event.key)}",
+    "note.decided": _way,
     "deadline.passed": lambda _: "deadline passed",
     "step.deferred": lambda event: f"{clean(event.key)} is completed later",
     "answer.unused": lambda event: f"answer to {clean(event.key)}, not used",
@@ -246,6 +272,7 @@ def _until(event: Event) -> str:
 DETAILS: Mapping[EventKind, Callable[[Event], str]] = {
     "timer.fired": lambda event: f"was due at {clock(int(event.payload or 0))}",
     "note.patched": lambda event: f"version {fields_of(event.payload).get('version', 1)}",
+    "note.decided": _why_that_way,
     "deadline.passed": lambda event: f"it waited for {fields_of(event.payload).get('waited_for')}",
     "step.retrying": _retrying,
     "child.started": family.detail,

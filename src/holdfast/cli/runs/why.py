@@ -28,6 +28,7 @@ from holdfast.model.definitions import Definition, shown
 from holdfast.model.events import since_start
 from holdfast.model.failures import decode_failure
 from holdfast.model.jobs import Job, JobFilter
+from holdfast.model.limits import QueueState
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import CANCEL_REQUESTED, Loaded, Run
 from holdfast.model.status import OPEN
@@ -51,6 +52,7 @@ class Case(NamedTuple):
     standing: Standing | None = None
     """Where it stands in line, if it does."""
     jobs: tuple[Job, ...] = ()
+    queues: tuple[QueueState, ...] = ()
 
     @property
     def run(self) -> Run:
@@ -98,7 +100,8 @@ def command(door: Door, run: str, as_json: bool) -> None:
         still = tuple(wait for wait in waits if wait.state == "open")
         queued = tuple(await store.jobs.find(JobFilter(loaded.run.ns, loaded.run.id)))
         workers, stands = tuple(await store.workers()), await _standing(store, loaded.run)
-        return Case(loaded, workers, store.now(), door.url, known, still, stands, queued)
+        limited = tuple(await store.queues(loaded.run.ns)) if queued else ()
+        return Case(loaded, workers, store.now(), door.url, known, still, stands, queued, limited)
 
     case = door.enter(read)
     leases = {worker.id: worker.lease_until or 0 for worker in case.workers}
@@ -150,8 +153,8 @@ def _with_waits(case: Case, told: Told) -> Told:
         elif wait.key in deferred:
             sentences.append(clean(f"Step {wait.key} is completed from outside{until}."))
             commands.append((f"holdfast steps complete {token_in(wait)} JSON", "give its result"))
-    sentences += jobs.told(case.jobs, case.workers, case.now)
-    commands += jobs.commands(case.jobs, case.workers, case.url)
+    sentences += jobs.told(case.jobs, case.workers, case.queues, case.now)
+    commands += jobs.commands(case.jobs, case.workers, case.queues, case.url)
     return Told([*told.sentences, *sentences], [*commands, *told.commands])
 
 

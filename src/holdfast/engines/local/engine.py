@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.engines.local.hub import POLL, Hub
@@ -193,14 +194,24 @@ class LocalEngine:
 
     async def events(self, run: str, after: int) -> AsyncIterator[Event]:
         """Yield living events as they come, until the run is closed and all are told."""
+        async with aclosing(self.growth(run, after)) as growth:
+            async for loaded in growth:
+                for event in loaded.events:
+                    yield event
+
+    async def growth(self, run: str, after: int) -> AsyncGenerator[Loaded, None]:
+        """Yield a run with the living events that are new, whole commits at a time, until closed.
+
+        Raises `RunNotFound`.
+        """
         while True:
             with self._hub.watch(run) as change:
                 loaded = await self.load(run, after)
                 if not loaded.events and loaded.run.status not in CLOSED:
                     await change()
-            for event in loaded.events:
-                after = event.seq
-                yield event
+            if loaded.events:
+                after = loaded.events[-1].seq
+                yield loaded
             if loaded.run.status in CLOSED and after >= loaded.run.seq:
                 return
 

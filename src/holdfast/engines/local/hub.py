@@ -1,7 +1,7 @@
 """Who in this process waits for which run, and how they hear of it.
 
 Notices of the store wake waiters at once; because notices are only hints, everything waited for
-is also looked up once a second.
+is also looked up once a second. Now and then it is also asked whether the runs are still there.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.errors import RunNotFound, StoreError
+from holdfast.errors import UNREADABLE, RunNotFound, StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.events import Event
 from holdfast.model.status import CLOSED, OPEN
 from holdfast.model.writes import Filter, Notice, Page
@@ -21,6 +22,8 @@ from holdfast.ports.store import Store
 T = TypeVar("T")
 
 POLL = 1.0
+MOVED_POLLS = 5
+"""At every so many-th look in vain, whoever waits asks whether the store was moved."""
 FEW = 8
 """Up to so many runs are looked up one by one, in one read each."""
 
@@ -44,6 +47,7 @@ class Hub:
         self._hears_far = False
         self._poller: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
+        self._vain = 0
 
     def open(self, *, near: bool = False) -> None:
         """Begin to listen, if not done yet: to this process, or to others too."""
@@ -82,7 +86,7 @@ class Hub:
 
         `epoch` is that under which this process holds the run, and will hear of its close in any
         case; what is remembered of another one is of another time. With 0 the store is asked.
-        Raises `RunNotFound`.
+        Raises `RunNotFound`, or `StoreMoved` if the run will end elsewhere.
         """
         known = self._closed.get(run)
         if known is not None and 0 < epoch <= known.epoch:
@@ -104,16 +108,19 @@ class Hub:
     def watch(self, run: str) -> Generator[Callable[[], Awaitable[None]]]:
         """Give the wait for a change of the run since this was entered, one poll at most.
 
-        Look at the run inside: a change between the look and the wait is not missed.
+        Look at the run inside: a change between the look and the wait is not missed. The wait
+        raises `StoreMoved` if the runs have gone elsewhere.
         """
         self.open()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes.setdefault(run, []).append(future)
 
         async def change() -> None:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(self._every):
                     await future
+            except TimeoutError:
+                await self._must_be_here()
 
         try:
             yield change
@@ -133,10 +140,12 @@ class Hub:
                     self._wake(run)
             elif notice.ns == self._ns:
                 self._fresh.discard(notice.run)
-                if notice.event is not None:
+                if notice.event is not None and not notice.event.codec:
                     self._settle(notice.run, notice.event)
                 else:
                     self._closed.pop(notice.run, None)
+                    if notice.event is not None:
+                        self._look.set()  # it has closed, and its end has to be fetched
                 self._wake(notice.run)
 
     def _wake(self, run: str) -> None:
@@ -158,24 +167,44 @@ class Hub:
 
     async def _poll(self) -> None:
         while self._closings:
+            is_in_vain = False
             try:
                 async with asyncio.timeout(self._every):
                     await self._look.wait()
             except TimeoutError:
-                pass
+                is_in_vain = True
             self._look.clear()
             try:
                 await self._look_up(tuple(self._closings))
+                if is_in_vain and self._closings:
+                    await self._must_be_here()
+            except StoreMoved as moved:
+                for run in tuple(self._closings):
+                    self._refuse(run, partial(StoreMoved, role=moved.role, place=moved.place))
             except StoreError:
                 continue  # the next look is a second away
+
+    async def _must_be_here(self) -> None:
+        """Ask now and then whether the runs went elsewhere. Raises `StoreMoved` if they did."""
+        went_to: Callable[[], Awaitable[str]] | None = getattr(self._store, "went_to", None)
+        self._vain += 1
+        if went_to is None or self._vain % MOVED_POLLS != 1:
+            return
+        with suppress(StoreUnavailable):
+            if place := await went_to():
+                raise StoreMoved(role="source", place=place)
 
     async def _look_up(self, runs: tuple[str, ...]) -> None:
         if len(runs) > FEW:
             runs = await self._closed_among(runs)
         for run in runs:
-            loaded = await self._store.load(self._ns, run, self._seen.get(run, 0))
+            try:
+                loaded = await self._store.load(self._ns, run, self._seen.get(run, 0))
+            except UNREADABLE as unreadable:
+                self._refuse(run, partial(_same, unreadable))
+                continue
             if loaded is None:
-                self._refuse(run)
+                self._refuse(run, partial(RunNotFound, run=run))
             elif loaded.run.status in CLOSED and loaded.events:
                 self._settle(run, loaded.events[-1])
             else:
@@ -191,10 +220,14 @@ class Hub:
             open_runs.update(row.id for row in await self._store.find(filter, Page(limit=500)))
         return tuple(run for run in runs if run not in open_runs)
 
-    def _refuse(self, run: str) -> None:
+    def _refuse(self, run: str, error: Callable[[], Exception]) -> None:
         for future in self._closings.get(run, ()):
             if not future.done():
-                future.set_exception(RunNotFound(run=run))
+                future.set_exception(error())
+
+
+def _same(error: Exception) -> Exception:
+    return error
 
 
 def _forget(

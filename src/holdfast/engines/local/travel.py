@@ -29,11 +29,12 @@ class Edits(NamedTuple):
 
 
 async def rerun(
-    engine: LocalEngine, run: str, key: str | None, reason: str, *, keep_keys: bool, id: str
+    engine: LocalEngine, run: str, key: str | int | None, reason: str, *, keep_keys: bool, id: str
 ) -> list[str]:
-    """Take a run back to where it asked for `key`; return the keys whose outcome is gone.
+    """Take a run back to where it asked for `key`, or to that event.
 
-    A run that goes on meanwhile is decided on again. Raises `UnknownKey`, `IllegalMove`.
+    Returns the keys whose outcome is gone. A run that goes on meanwhile is decided on again.
+    Raises `UnknownKey`, `IllegalMove`.
     """
     for _ in range(RERUNS):
         row, events, *_ = await engine.load(run)

@@ -12,7 +12,8 @@ from holdfast.errors import CannotDecrypt, InvalidValue, StoreError
 from holdfast.model.commands import StartRun, SupplySecrets
 from holdfast.model.secrets import Sealed, Secret, place_of
 from holdfast.model.writes import Notice
-from holdfast.ports.secrets import Keys, SecretProvider
+from holdfast.ports.keys import Keys
+from holdfast.ports.secrets import SecretProvider
 from holdfast.ports.store import Store
 
 

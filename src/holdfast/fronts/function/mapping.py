@@ -196,7 +196,7 @@ def _chunks(machine: Machine, call: Any, items: Iterable[Any], size: int) -> Ite
         raise BadDefinition(
             what=f"hf.map was given chunk={size} and {call!r:.60}, which cannot be done in chunks",
             hint=(
-                "Give a step that completes by itself and may be tried again, and is no "
+                "Give a step that completes by itself, may be tried again, has no cache and is no "
                 "transaction. A child workflow maps over its own part."
             ),
         )

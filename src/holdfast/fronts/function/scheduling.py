@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.step import Keep
-from holdfast.fronts.function.workflow import Bound, Workflow, not_bound
+from holdfast.fronts.function.workflow import Bound, Workflow, must_have_no_secrets, not_bound
 from holdfast.machine.values import digest
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.labels import NO_LABELS, Value, checked_labels
@@ -44,6 +44,7 @@ def work_of(  # noqa: PLR0913 - each by its name
     """Return the work of a schedule, checked. Raises what `client.start` raises."""
     if not isinstance(bound, Bound):
         raise not_bound(bound, "app.schedule")
+    must_have_no_secrets(bound, "app.schedule")
     if not isinstance(schedule, Schedule):
         raise BadDefinition(
             what=f"A schedule was given {schedule!r:.60} as its times",

@@ -23,14 +23,18 @@ from typing import (
 )
 
 from holdfast.errors import BadDefinition, StepFailed, StepOutcomeUnknown, StepTimedOut
+from holdfast.fronts.function.caching import check_cached, checked_cache
 from holdfast.fronts.function.naming import check_function, is_async, local_names, name_of
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
 from holdfast.fronts.function.secrets import listed_secrets
 from holdfast.machine import current
 from holdfast.machine.tasks import key_of
+from holdfast.model.cache import Cache
+from holdfast.model.checks import checked_id
 from holdfast.model.durations import Duration, microseconds
 from holdfast.model.events import Failure
 from holdfast.model.failures import failure_of
+from holdfast.model.limits import checked_managed
 from holdfast.model.options import StepOptions
 from holdfast.model.queues import checked_queue
 from holdfast.model.retry import Retry
@@ -68,7 +72,12 @@ class Step(Generic[P, R]):
     is_async: bool
     secrets: tuple[str, ...]
     """The names of the secrets it gets before it begins."""
+    secrets_in: Callable[[bytes], tuple[str, ...]] | None = None
+    """Finds the names of more of them in its arguments, for a worker that does it as a job."""
+    takes: Callable[..., Signature] | None = None
+    """Makes its signature, if its arguments are not stored as those of other steps are."""
     completes_later: bool = False
+    is_transaction: bool = False
 
     def __init__(
         self,
@@ -112,9 +121,9 @@ class Step(Generic[P, R]):
         """How arguments and the result are stored. Made at first use: it imports pydantic."""
         from holdfast.machine.values import Signature
 
-        return Signature.of(self.function, names=self._names)
+        return (self.takes or Signature.of)(self.function, names=self._names)
 
-    def options(
+    def options(  # noqa: PLR0913 - each by its name
         self,
         *,
         retry: Retry | Keep = KEEP,
@@ -123,11 +132,13 @@ class Step(Generic[P, R]):
         heartbeat_timeout: Duration | Keep | None = KEEP,
         queue: str | Keep | None = KEEP,
         queue_timeout: Duration | Keep | None = KEEP,
+        queue_key: str | Keep | None = KEEP,
+        cache: Cache | Keep | None = KEEP,
     ) -> Self:
         """Return this step with other settings, for one call: `charge.options(timeout=5)(order)`.
 
         None takes a limit away; what is not given stays as the definition has it. With `queue=None`
-        the step runs where its run is.
+        the step runs where its run is, and with `cache=None` it runs in any case.
         """
         changed = copy.copy(self)
         changed.settings = settings_of(
@@ -137,8 +148,11 @@ class Step(Generic[P, R]):
             heartbeat_timeout=heartbeat_timeout,
             queue=queue,
             queue_timeout=queue_timeout,
+            queue_key=queue_key,
+            cache=cache,
             base=self.settings,
         )
+        check_cached(changed)
         if changed.settings.queue is not None and not isinstance(changed, Later):
             changed.__class__ = _elsewhere(self)
         if changed.settings.at_most_once:
@@ -148,7 +162,8 @@ class Step(Generic[P, R]):
     @property
     def fits_chunks(self) -> bool:
         """Whether many calls of it may be done as one step."""
-        return not (self.settings.at_most_once or self.settings.transacts)
+        settings = self.settings
+        return not (settings.at_most_once or settings.transacts or settings.cache is not None)
 
     def describe(self, error: BaseException, attempts: int = 1) -> Failure:
         """Return what is stored when an attempt failed for good."""
@@ -259,6 +274,7 @@ def make_step(
         made = AsyncStep[..., Any](function, **given)
     else:
         made = SyncStep[..., Any](function, **given)
+    check_cached(made)
     return made
 
 
@@ -270,6 +286,8 @@ def settings_of(  # noqa: PLR0913 - each by its name
     heartbeat_timeout: Duration | Keep | None = KEEP,
     queue: str | Keep | None = KEEP,
     queue_timeout: Duration | Keep | None = KEEP,
+    queue_key: str | Keep | None = KEEP,
+    cache: Cache | Keep | None = KEEP,
     base: StepOptions = DEFAULTS,
 ) -> StepOptions:
     """Return `base` with the given settings in its place. Raises on what is no setting."""
@@ -284,14 +302,19 @@ def settings_of(  # noqa: PLR0913 - each by its name
         heartbeat_timeout=_limit(heartbeat_timeout, base.heartbeat_timeout, "heartbeat_timeout"),
         queue=base.queue if isinstance(queue, Keep) else _queue(queue),
         queue_timeout=_limit(queue_timeout, base.queue_timeout, "queue_timeout"),
+        queue_key=base.queue_key if isinstance(queue_key, Keep) else _key(queue_key),
+        cache=base.cache if isinstance(cache, Keep) else checked_cache(cache),
     )
-    if made.queue_timeout is not None and made.queue is None:
-        if isinstance(queue_timeout, Keep):
-            return made._replace(queue_timeout=None)
-        raise BadDefinition(
-            what=f"queue_timeout={queue_timeout!s:.60} was given to a step without a queue",
-            hint='Say where it waits: queue="gpu". A step without a queue begins at once.',
-        )
+    if made.queue is None:
+        for name, given in (("queue_timeout", queue_timeout), ("queue_key", queue_key)):
+            if not isinstance(given, Keep) and given is not None:
+                raise BadDefinition(
+                    what=f"{name}={given!s:.60} was given to a step without a queue",
+                    hint='Say where it waits: queue="gpu". A step without a queue begins at once.',
+                )
+        return made._replace(queue_timeout=None, queue_key="")
+    if made.queue_key:
+        checked_managed(made.queue, "a step with a queue_key")
     return made
 
 
@@ -308,6 +331,10 @@ def _elsewhere(step: Step[..., Any]) -> type[Any]:
 
 def _queue(queue: str | None) -> str | None:
     return None if queue is None else checked_queue(queue)
+
+
+def _key(key: str | None) -> str:
+    return "" if key is None else checked_id(key, field="queue key")
 
 
 def once(settings: StepOptions) -> StepOptions:

@@ -33,6 +33,8 @@ SECONDS = 5
 class TransactionStep(Step[P, R], Generic[T, P, R]):
     """A step made from a `def` whose first parameter is the transaction."""
 
+    is_transaction = True
+
     def __init__(
         self,
         function: Callable[Concatenate[T, P], R],
@@ -83,7 +85,7 @@ class WitnessedStep(TransactionStep[T, P, R]):
                 what=f"{self.name} is a transaction on {on!r:.60}, which is no witness",
                 hint='Write on=hf.SqliteWitness("books.db"), or leave it out.',
             )
-        self._bare, self._on = function, on
+        self._bare, self.on = function, on
         self.signature  # noqa: B018 - made of the function itself, not of what stands for it
         self.function = self._once
 
@@ -102,7 +104,7 @@ class WitnessedStep(TransactionStep[T, P, R]):
             payload: bytes = result.cross(self._bare(given, *args, **kwargs), where=where)[0]
             return payload
 
-        return result.decode(self._on.once(deed, work), where=where)
+        return result.decode(self.on.once(deed, work), where=where)
 
 
 class TransactionDecorator(Protocol[T_co]):

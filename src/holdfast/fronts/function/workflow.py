@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
-from holdfast.errors import BadDefinition
+from holdfast.errors import BadDefinition, InvalidValue
 from holdfast.fronts.function.naming import check_function, check_name, local_names, name_of
 from holdfast.fronts.function.step import KEEP, Keep
 from holdfast.machine import children, current
@@ -26,6 +26,7 @@ from holdfast.model.queues import (
 
 if TYPE_CHECKING:
     from holdfast.machine.values import Signature
+    from holdfast.model.secrets import Secret
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,6 +155,11 @@ class Workflow(Generic[P, R]):
         return (self.function,)
 
     @property
+    def nodes(self) -> tuple[Callable[..., Any], ...]:
+        """The functions that do its work, if it is a graph."""
+        return ()
+
+    @property
     def plain(self) -> Callable[P, Coroutine[Any, Any, R]]:
         """The bare function: called in a body it is a part of that body."""
         return self.function
@@ -206,10 +212,22 @@ def _limit(timeout: Duration | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Bound(Generic[R_co]):
-    """A workflow with its input: what a client starts."""
+    """A workflow with its input: what a client starts, and the secrets its run is given."""
 
     workflow: Workflow[..., R_co]
     input: bytes = field(repr=False)
+    secrets: Mapping[str, Secret] | None = field(repr=False, default=None)
+
+
+def must_have_no_secrets(bound: Bound[Any], call: str) -> None:
+    """Refuse input whose secrets nobody would keep. Raises `InvalidValue`."""
+    if bound.secrets:
+        listed = ", ".join(bound.secrets)
+        raise InvalidValue(
+            where=call, path="secrets", problem=f"the state has {listed}, and they are not stored",
+            hint="Use client.start, which keeps them, or a state without them, and give them to "
+            "the run with supply_secret.",
+        )  # fmt: skip
 
 
 def not_bound(given: object, call: str) -> BadDefinition:

@@ -2,7 +2,8 @@
 
 1. The source is closed: from then on it takes no writes, of nobody.
 2. The target, which must be empty, is closed to all but the mover.
-3. Rows are copied in batches; how far it has come is kept in the target, in each transaction.
+3. Rows are copied in batches; how far it has come is kept in the target, in each transaction. The
+   blobs that rows name are carried first.
 4. What the target holds is read back and compared with what was read, and both are examined.
 5. The source says that it is moved. This decides: before it a move can be taken back, after it not.
 6. The target is opened.
@@ -14,7 +15,7 @@ both stores say where it was, and each change is refused if it has been made alr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.errors import MoveRefused
@@ -64,19 +65,24 @@ class Moved(NamedTuple):
     rows: dict[str, int]
 
 
+Carry = Callable[[Sequence[Row]], Awaitable[None]]
+"""Brings what rows name and do not hold to where the target looks for it."""
 Examine = Callable[[Dump], Sequence[str]]
 """Looks for what does not hold in a store, and says it; nothing is what you want."""
 
 
 class Mover:
-    """Moves from one open side to the other. `tell` hears how far it has come."""
+    """Moves from one open side to the other. `tell` hears how far it has come; `carry` is called
+    with rows before they are written.
+    """
 
     def __init__(
         self, source: Side, target: Side, *, id: str,
-        examine: Examine | None = None, tell: Callable[[Sight], None] = lambda sight: None,
+        examine: Examine | None = None, carry: Carry | None = None,
+        tell: Callable[[Sight], None] = lambda sight: None,
     ) -> None:  # fmt: skip
         self._source, self._target, self._id = source, target, id
-        self._examine, self._tell = examine, tell
+        self._examine, self._carry, self._tell = examine, carry, tell
 
     async def move(self) -> Moved:
         """Move everything, or go on where it was. Raises `MoveRefused`, and says what to do."""
@@ -180,6 +186,8 @@ class Mover:
                 key = rows[-1][: len(table.key)]
                 so_far = progress.so_far.plus(rows)
                 progress = Progress(progress.done, table.name, key, so_far)
+                if self._carry is not None:
+                    await self._carry(rows)
             if not await self._target.change(Fill(move, table, rows, progress)):
                 raise MoveRefused(
                     "Another process moves the same store at the same time. Let one of them go on."

@@ -14,10 +14,7 @@ from holdfast.hosts.worker.held import Held
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.updates import Visitor
 from holdfast.machine.looking import Look, Seen
-from holdfast.model.run import Message
-
-ROW_ONLY = 1 << 62
-"""A position after every event."""
+from holdfast.model.run import ROW_ONLY, Message
 
 
 class Conversing(Held):

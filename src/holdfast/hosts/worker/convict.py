@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.errors import UNREADABLE
 from holdfast.model.commands import QuarantineRun
 from holdfast.model.events import Event
-from holdfast.model.run import Run
+from holdfast.model.run import SINCE_START, Run
+from holdfast.ports.store import Store
+
+
+async def history_of(store: Store, run: Run) -> Sequence[Event]:
+    """Return what there is to judge by: nothing, if it cannot be read."""
+    try:
+        loaded = await store.load(run.ns, run.id, SINCE_START)
+    except UNREADABLE:
+        return ()
+    return () if loaded is None else loaded.events
 
 
 def verdict(run: Run, history: Sequence[Event], at: int) -> QuarantineRun:

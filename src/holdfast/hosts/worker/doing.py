@@ -92,8 +92,11 @@ class Doing:
 
     async def attempt(self) -> Done:
         """Do it once. Raises `Lacking`, before it begins, if a secret is not here."""
-        if self.step.secrets:
-            self.secrets = await self.worker.vault.fetch(self.job.run, self.step.secrets)
+        names: tuple[str, ...] = self.step.secrets
+        if self.step.secrets_in is not None:
+            names += self.step.secrets_in(self.job.args)
+        if names:
+            self.secrets = await self.worker.vault.fetch(self.job.run, names)
         ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._attempt = attempt = JobRun(self, ended)
         self.running[self.job.key] = attempt
@@ -155,6 +158,11 @@ class JobRun(StepRun):
     def keyed_as(self) -> int:
         """The generation in its idempotency key."""
         return self._doing.terms.keyed_as
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under which the job is held."""
+        return self._doing.job.epoch
 
     def token(self) -> str:
         """Return what names this attempt to whoever completes it; empty if nobody can."""

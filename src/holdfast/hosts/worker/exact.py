@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import HoldfastError, PayloadTooLarge, StoreError
 from holdfast.hosts.worker import attempts
 from holdfast.hosts.worker.session import Session
 from holdfast.hosts.worker.steps import Result, StepRun, nobody, timed_out
@@ -25,11 +25,17 @@ from holdfast.model.asks import StepAsk
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Run
+from holdfast.model.sizes import WITHOUT_BLOBS
 from holdfast.model.writes import Advance, Outcome
 from holdfast.ports.transaction import Overdue, Transaction, WorkFailed
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.worker import Worker
+
+IN_A_TABLE = (
+    "A transaction's result stays in its row: write the data to a table of yours, in the same "
+    "transaction, and return its key."
+)
 
 
 class TransactionRun(StepRun):
@@ -74,6 +80,11 @@ class Recording:
         value = step.function(given, *args, **kwargs)
         where = f"result of step {ask.key}"
         payload, self.value = step.signature.result.cross(value, where=where)
+        if len(payload) > WITHOUT_BLOBS:
+            # A blob would be put in the middle of the transaction, and others wait for that.
+            raise PayloadTooLarge(
+                where=where, size=len(payload), limit=WITHOUT_BLOBS, hint=IN_A_TABLE
+            )
         draft = self._draft()
         self.event = draft.add_answer(ask, payload, self.took())
         self.command = draft.command(self._worker, self._inbox_seq)

@@ -11,15 +11,17 @@ from typing import Any
 
 from holdfast.errors import BodyStuck
 from holdfast.fronts.function.completing import CompleteLater
-from holdfast.hosts.worker import attempts, family, overdue, queued, telling
+from holdfast.hosts.worker import attempts, family, overdue, telling
 from holdfast.hosts.worker.conversing import Conversing
 from holdfast.hosts.worker.held import NO_RESULTS
 from holdfast.hosts.worker.needing import Needing
+from holdfast.hosts.worker.recalling import Recalling, patiently
 from holdfast.hosts.worker.steps import Result
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.waiting import Waiting
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import StepAsk, Turn
+from holdfast.model.cache import CachedResult, CacheKey
 from holdfast.model.events import Event
 from holdfast.model.run import Message
 from holdfast.model.status import CLOSED
@@ -86,8 +88,8 @@ class Feeding(Conversing):
         if self._resumes:
             self._resumes, turn.asks = False, self._unbegun()
         if machine.outside is not None:
-            self.outside()  # what is decided next depends on it
-            turn.asks = queued.ours(turn.asks)
+            # What is decided next depends on it.
+            turn.asks = self.outside().ours(turn.asks)
         return turn
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
@@ -127,6 +129,22 @@ class Feeding(Conversing):
             self.needs = Needing(self)
         return self.needs
 
+    def recalling(self) -> Recalling:
+        """Return what its steps look for in the cache; most runs have no such steps."""
+        if self.recalls is None:
+            self.recalls = Recalling(self)
+        return self.recalls
+
+    def recalled(self, results: list[Result]) -> None:
+        """Take what was found in the cache into the next turn, and begin the rest."""
+        self._results = [*self._results, *results] or NO_RESULTS
+        self.go_on()
+
+    async def look_up(self, wanted: list[CacheKey]) -> Mapping[CacheKey, CachedResult]:
+        """Return what is kept under these keys, however long the store is away."""
+        self._worker.retention.caches = True
+        return await patiently(self._worker, self.run.ns, wanted)
+
     def _settle_waits(self, draft: Draft) -> None:
         """Have the turn say what is waited for from outside; one that is set aside changes none."""
         if draft.status != "blocked":
@@ -163,6 +181,8 @@ class Feeding(Conversing):
         if key not in self.machine.asks or self.machine.ended is not None:
             return
         if result.error is None:
+            if self.recalls is not None:
+                self.recalls.keep(draft, result)
             self._forget_attempts(key)
             self.machine.feed(
                 draft.add_answer(result.ask, result.payload, result.took), result.value
@@ -216,10 +236,14 @@ class Feeding(Conversing):
         begun.update(ask.key for ask in self._intents)
         if self.needs is not None:
             begun.update(self.needs.pending)
+        if self.recalls is not None:
+            begun.update(self.recalls.pending)
         return begun if self.waits is None else begun.union(self.waits.elsewhere())
 
     def _due_again(self) -> list[tuple[StepAsk, int]]:
         """Return the steps that did not end, or could not begin, and are due; with their number."""
+        if not self._retries:
+            return [] if self.needs is None else self.needs.due()
         now, begun, asks = self._stamp(), self._begun(), self.machine.asks
         due = [
             (asks[key], retrying.attempts + 1)

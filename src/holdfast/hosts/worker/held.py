@@ -25,6 +25,7 @@ from holdfast.model.writes import Outcome
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.needing import Needing
+    from holdfast.hosts.worker.recalling import Recalling
     from holdfast.hosts.worker.waiting import Deferred, Waiting
     from holdfast.hosts.worker.worker import Worker
 
@@ -47,9 +48,9 @@ class Held:
         "_born", "_call", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_intents",
         "_is_new", "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue",
         "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors",
-        "_waiting", "_wake", "_worker", "cancelled_at", "draining", "family", "inbox_seq",
-        "keyed_as", "last_at", "machine", "needs", "notebook", "paused", "run", "running", "seq",
-        "state", "ticketed", "waits",
+        "_waiting", "_wake", "_worker", "anew", "cancelled_at", "draining", "family", "inbox_seq",
+        "keyed_as", "last_at", "machine", "needs", "notebook", "paused", "recalls", "run",
+        "running", "seq", "state", "ticketed", "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -63,7 +64,7 @@ class Held:
         self.inbox_seq = run.inbox_seq
         self.keyed_as = run.generation
         self.cancelled_at: int | None = None
-        self.paused = self.draining = self.ticketed = False
+        self.paused = self.draining = self.ticketed = self.anew = False
         self._deadline = run.deadline
         self._overdue: str | None = None
         self._retries = NO_RETRIES
@@ -91,6 +92,7 @@ class Held:
         self.family: Family | None = None
         self.waits: Waiting | None = None
         self.needs: Needing | None = None
+        self.recalls: Recalling | None = None
         self._deferred: Mapping[str, Deferred] = NOTHING_DEFERRED
 
     # --- what others tell it
@@ -162,6 +164,8 @@ class Held:
     def _forget_attempts(self, key: str) -> None:
         if self.needs is not None:
             self.needs.forget(key)
+        if self.recalls is not None:
+            self.recalls.forget(key)
         if self._retries:
             gone, observing = self._retries.pop(key, None), self._worker.observing
             if gone is not None and observing is not None:
@@ -200,6 +204,8 @@ class Held:
         self.running.clear()
         if self.needs is not None:
             self.needs.stop()
+        if self.recalls is not None:
+            self.recalls.stop()
 
     async def fetch(self, names: tuple[str, ...]) -> Mapping[str, Secret]:
         """Return the secrets of these names, as this run gets them. Raises `Lacking`."""
@@ -226,8 +232,10 @@ class Held:
         is_plain = self._deadline is None and self.cancelled_at is None and waiting is None
         if is_plain and not self._retries and self.needs is None:
             return None if timer is None else timer[0]
-        begun = self._in_hand()
-        times = [again.at for key, again in self._retries.items() if key not in begun]
+        times: list[int] = []
+        if self._retries:
+            begun = self._in_hand()
+            times = [again.at for key, again in self._retries.items() if key not in begun]
         if timer is not None:
             times.append(timer[0])
         if waiting is not None:
@@ -270,8 +278,9 @@ class Held:
         if waits is not None:
             others += [f"somebody to complete {key}" for key in waits.deferred]
             others += queued.told(machine, waits.deferred)
-            gone = waits.elsewhere()
-            retries = {key: each for key, each in retries.items() if key not in gone}
+            if retries:
+                gone = waits.elsewhere()
+                retries = {key: each for key, each in retries.items() if key not in gone}
         if self.needs is not None and self.needs.lacking:
             others += self.needs.reasons()
             lacking = self.needs.lacking

@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from holdfast.app import App
-from holdfast.errors import StoreError
+from holdfast.errors import UNREADABLE, StoreError
 from holdfast.kernel import dispatch
 from holdfast.model.commands import RetryRun
 from holdfast.model.definitions import shown
@@ -64,7 +64,10 @@ class Mender:
         self.judged = seen  # what is blocked no more is forgotten
 
     async def _try(self, run: Run, shape: bytes) -> None:
-        loaded = await self._store.load(run.ns, run.id)
+        try:
+            loaded = await self._store.load(run.ns, run.id)
+        except UNREADABLE:
+            return  # no code mends that
         if loaded is None or loaded.run.status != "blocked":
             return
         if shape in [event.digest for event in loaded.events if event.kind in TRIED]:

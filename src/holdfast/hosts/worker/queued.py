@@ -7,7 +7,7 @@ from outside, without a worker.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from holdfast.hosts.worker.attempts import options_of
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 def is_job(ask: StepAsk) -> bool:
     """Tell whether a step is done by whoever takes it from its queue."""
     return options_of(ask).queue is not None
-
-
-def ours(asks: Iterable[StepAsk]) -> list[StepAsk]:
-    """Return the steps that run here."""
-    return [ask for ask in asks if not is_job(ask)]
 
 
 def keys(machine: Machine) -> list[str]:
@@ -69,4 +64,5 @@ def job_of(session: Feeding, ask: StepAsk, row: Wait, asked_at: int) -> Job:
         run.ns, run.id, ask.key, run.generation, row.attempt, row.secret, ask.step.name,
         options.queue or "", run.priority, ask.args, terms.encoded(), row.asked_at,
         wake_at(session.retrying(ask.key), row.asked_at), row.expires_at,
+        queue_key=options.queue_key,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from holdfast.machine import Machine
 from holdfast.machine.sagas import taken_back
 from holdfast.model.events import Event, EventKind
 from holdfast.model.failures import in_a_line
-from holdfast.model.travel import keyed_as
+from holdfast.model.travel import is_anew, keyed_as
 
 
 class Folded(NamedTuple):
@@ -29,6 +29,8 @@ class Folded(NamedTuple):
     reopened_seq: int
     keyed_as: int
     """The generation in the idempotency keys of its steps."""
+    anew: bool
+    """Whether its steps use no result of former calls."""
     deferred: dict[str, Deferred]
     """Steps whose outcome comes from outside."""
     begun: frozenset[str]
@@ -90,9 +92,10 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
             case _:
                 continue
     keys = keyed_as(events, generation) if reopened_seq else generation
+    anew = is_anew(events, generation) if reopened_seq else False
     return Folded(
-        last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, deferred,
-        frozenset(begun),
+        last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, anew,
+        deferred, frozenset(begun),
     )  # fmt: skip
 
 

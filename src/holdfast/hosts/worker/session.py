@@ -21,9 +21,10 @@ from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, NOTHING_DEFERRED,
 from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.steps import Result, StepRun
 from holdfast.hosts.worker.turn import Draft
-from holdfast.hosts.worker.waiting import has_answers
+from holdfast.hosts.worker.waiting import FEW_OF, has_answers
 from holdfast.kernel import dispatch
 from holdfast.machine import Machine
+from holdfast.machine.afterwards import call_afterwards
 from holdfast.machine.ending import unless_owed
 from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
@@ -146,6 +147,8 @@ class Session(Feeding):
             return True
         if self.needs is not None and self.needs.is_fetching:
             return True
+        if self.recalls is not None and self.recalls.pending:
+            return True
         return bool(self.running and self.running.keys() - turn.dropped)
 
     def _settle_down(self, draft: Draft) -> None:
@@ -239,6 +242,8 @@ class Session(Feeding):
         """Do what had to wait for the commit."""
         if self._worker.observing is not None:
             self._worker.observing.committed(self.run, draft.events, draft.at)
+        if self.machine.afterwards is not None:
+            call_afterwards(self.machine)
         self._superseded = ((), 0)
         if self.notebook is not None or draft.waits is not None:
             self._kept(draft)
@@ -331,8 +336,16 @@ class Session(Feeding):
         self._mail_came = False
         self._mail = loaded.mail
         self.inbox_seq = loaded.run.inbox_seq
-        if has_answers(loaded.mail):
+        return not has_answers(loaded.mail) or await self._learn_answers()
+
+    async def _learn_answers(self) -> bool:
+        """Read what was settled, after the mail that tells of it. Is the run still ours?"""
+        waiting, keys = self.waits, {each.name for each in self._mail if each.kind == "answer"}
+        if waiting is None or len(keys) * FEW_OF > len(waiting.rows):
             return await self._learn_waits()
+        # All others stay as we know them: whoever settles one leaves a message.
+        for key in keys:
+            waiting.relearn(key, await self._worker.waits_of(self.run, key))
         return True
 
     async def _recall_waits(self, *, is_new: bool) -> bool:
@@ -417,6 +430,7 @@ class Session(Feeding):
         self._overdue = folded.overdue
         self._deadline = self.run.deadline if folded.cancelled_at is None else None
         self._reopened_at, self.keyed_as = folded.reopened_at, folded.keyed_as
+        self.anew = folded.anew
         kept = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
         self._retries = kept or NO_RETRIES
         # An attempt whose commit was in doubt may be recorded after all: not a second time.
@@ -448,7 +462,10 @@ class Session(Feeding):
     def _start_one(self, ask: StepAsk, number: int) -> None:
         if ask.step.secrets and not self.needing().is_ready(ask, number):
             return
-        if attempts.options_of(ask).at_most_once:
+        options = attempts.options_of(ask)
+        if options.cache is not None and not self.recalling().is_ready(ask, number):
+            return
+        if options.at_most_once:
             self._intents = (*self._intents, ask)
             self.poke()
         else:

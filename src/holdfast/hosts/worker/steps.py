@@ -179,8 +179,13 @@ class Steps:
 
     def context_of(self, run: StepRun) -> contextvars.Context:
         """Return a context of the worker's in which `run` is the attempt under way."""
-        context = self._context.copy()
+        context = self._entered(run)
         context.run(CURRENT.set, run)
+        return context
+
+    def _entered(self, run: StepRun) -> contextvars.Context:
+        # The worker's own: not that of the step whose end made room for this one.
+        context = self._context.copy()
         if self.entered is not None:
             context.run(self.entered, run)
         return context
@@ -204,12 +209,8 @@ class Steps:
     def _begin(self, run: StepRun) -> None:
         loop = asyncio.get_running_loop()
         run.end = self._end
-        # In the worker's context: not in that of the step whose end made room for this one.
-        context = self._context.copy()
-        if self.entered is not None:
-            context.run(self.entered, run)
         execution = self._execute(run, loop.time)
-        run.task = loop.create_task(execution, name=run.key, context=context)
+        run.task = loop.create_task(execution, name=run.key, context=self._entered(run))
         self._running[run] = None
         if self._ticks is None:
             self._ticks = loop.call_later(SHOWN_AFTER, self._tick)

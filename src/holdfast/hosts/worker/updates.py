@@ -50,10 +50,13 @@ def reject(draft: Draft, update: Message, failure: Failure) -> None:
 
 
 def add_note(draft: Draft, note: Event) -> Event:
-    """Record what the body said; the end of an update is told to its caller, too."""
+    """Record what the body said; the end of an update is told to its caller, too.
+
+    What a replay said, and the history does not hold, is of an earlier turn: time does not go back.
+    """
     if note.kind in ENDS:
         _reply(draft, note.key.partition("/")[2], ENDS[note.kind], note.payload)
-    return draft.add(note)
+    return draft.add(note if note.at >= draft.at else note._replace(at=draft.at))
 
 
 def _reply(draft: Draft, id: str, state: MessageState, payload: bytes | None = None) -> None:

@@ -47,6 +47,8 @@ SECRET = 16
 """Bytes that nobody guesses."""
 DEFERRED = "deferred/"
 """How the message begins that tells that a job has left its outcome to a token."""
+FEW_OF = 16
+"""Of so many rows, one that was settled is read by itself; of fewer, all are."""
 NEVER = 1 << 62
 """A job that is being looked at needs no other look."""
 
@@ -81,6 +83,11 @@ class Waiting:
     def learn(self, rows: list[Wait], jobs: frozenset[str] | None = None) -> None:
         """Take what the store holds; the jobs as they were before the rows were read."""
         self.rows, self.jobs = {row.key: row for row in rows}, jobs
+
+    def relearn(self, key: str, rows: list[Wait]) -> None:
+        """Take what the store holds under a key, if anything."""
+        self.rows.pop(key, None)
+        self.rows.update((row.key, row) for row in rows)
 
     def recall(self, deferred: Mapping[str, Deferred]) -> None:
         """Take which steps were deferred by the history; one without its row runs again."""
@@ -128,7 +135,19 @@ class Waiting:
 
     def elsewhere(self) -> set[str]:
         """Return the steps that are in the hands of others."""
-        return {*self.deferred, *queued.keys(self._session.machine)}
+        asks = self._session.machine.asks
+        jobs = queued.keys(self._session.machine)
+        return {*self.deferred, *(key for key in jobs if not self._is_unsure(asks[key]))}
+
+    def ours(self, asks: list[StepAsk]) -> list[StepAsk]:
+        """Return the steps that begin here: jobs only to be looked for in the cache."""
+        return [ask for ask in asks if not queued.is_job(ask) or self._is_unsure(ask)]
+
+    def _is_unsure(self, ask: StepAsk) -> bool:
+        """Tell whether a job may not be needed, because its result is in the cache."""
+        if options_of(ask).cache is None or self._attempt_of(ask.key):
+            return False
+        return self._session.recalling().is_open(ask, self._due_attempt(ask.key))
 
     # --- answers
 
@@ -175,6 +194,8 @@ class Waiting:
             self._left = (*self._left, row.key)  # it came by the token, or its word is lost
         if told is not None and told.beats:
             session.notes().expect(row.key)
+        if options_of(ask).cache is not None:
+            session.recalling()
         took = max(draft.at - row.asked_at, 0) if told is None else told.took
         session.feed_result(draft, _result(ask, row, answer, took))
 
@@ -246,18 +267,22 @@ class Waiting:
     def next_due(self) -> list[int]:
         """Return when steps that nobody has completed, or begun, time out."""
         dues = [each.due for each in self.deferred.values() if each.due is not None]
-        return dues + [self._look_at(row) for row in self.rows.values() if self._is_limited(row)]
+        return dues + [self._look_at(row) for row in self._limited()]
 
     def _late(self, now: int) -> list[Wait]:
         """Return jobs that should have begun by now, or been over."""
-        rows = self.rows.values()
-        return [row for row in rows if self._is_limited(row) and self._look_at(row) <= now]
+        return [row for row in self._limited() if self._look_at(row) <= now]
+
+    def _limited(self) -> list[Wait]:
+        """Return jobs that have to begin, or to be over, by some time."""
+        timed = [row for row in self.rows.values() if row.expires_at is not None]
+        return [row for row in timed if self._is_limited(row)]
 
     def _look_at(self, row: Wait) -> int:
         return max(row.expires_at or 0, self._looks.get(row.key, 0))
 
     def _is_limited(self, row: Wait) -> bool:
-        is_open = row.kind == "job" and row.state == "open" and row.expires_at is not None
+        is_open = row.kind == "job" and row.state == "open"
         return is_open and row.key not in self.deferred and self._looks.get(row.key) != NEVER
 
     def token(self, key: str) -> str:
@@ -273,7 +298,10 @@ class Waiting:
             self.deferred = {}
         is_over = draft.continues or draft.status in CLOSED
         wanted = {} if is_over else self._wanted(draft.at)
-        opens = tuple(row for key, row in wanted.items() if self.rows.get(key) != row)
+        known = self.rows.get
+        opens = tuple(
+            row for key, row in wanted.items() if (was := known(key)) is not row and was != row
+        )
         overs = tuple(
             (row.key, self._why(row, draft))
             for row in self.rows.values()
@@ -348,10 +376,11 @@ class Waiting:
         kind: WaitKind = "step"
         known = self.rows.get(key)
         if known is not None and self._attempt_of(key) == attempt:
-            due = self.deferred[key].due if key in self.deferred else known.expires_at
-            return known if known.state == "answered" else known._replace(expires_at=due)
+            if known.state == "answered" or key not in self.deferred:
+                return known
+            return known._replace(expires_at=self.deferred[key].due)
         if queued.is_job(ask):
-            if session.paused:
+            if session.paused or self._is_unsure(ask):
                 return None  # nothing new begins, here or elsewhere
             kind, begins = "job", queued.wake_at(session.retrying(key), now)
             expires_at = queued.start_by(ask, session.asked_at(ask), begins)

@@ -13,12 +13,13 @@ from typing import Any, Self, cast
 
 from holdfast.app import App
 from holdfast.engines.local.vault import Vault
-from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
+from holdfast.errors import UNREADABLE, HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
-from holdfast.hosts.worker import guard, paranoid
+from holdfast.hosts.worker import guard, paranoid, unlocking
 from holdfast.hosts.worker.clockwork import Clockwork
-from holdfast.hosts.worker.convict import verdict
+from holdfast.hosts.worker.collecting import collect_for_life
+from holdfast.hosts.worker.convict import history_of, verdict
 from holdfast.hosts.worker.exact import Exact
 from holdfast.hosts.worker.expiring import expire
 from holdfast.hosts.worker.health import Health
@@ -41,7 +42,7 @@ from holdfast.machine.looking import Look, Seen
 from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.queues import DEFAULT_QUEUE
-from holdfast.model.run import SINCE_START, Loaded, Run
+from holdfast.model.run import ROW_ONLY, Loaded, Run
 from holdfast.model.settings import Settings
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Notice, Reap
@@ -54,8 +55,6 @@ HEAD_START = 0.002
 CLAIM_LIMIT = 100
 SUSPECT = 2
 """Strikes from which on a run is held alone among its like."""
-NO_EVENTS = 1 << 62
-"""A position after every event: the row alone is read."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
 
@@ -87,7 +86,7 @@ class Worker:
         self.refusals = self.takeovers = 0
         self.observing = Observing(self, app.observers) if app.observers else None
         self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
-        self._retention = Retention(store, app.namespace, self.settings)
+        self.retention = Retention(store, app, self.settings)
         self._clockwork = Clockwork(self)
         self._parked: dict[str, Session] = {}
         self._driving: set[asyncio.Task[None]] = set()
@@ -132,6 +131,7 @@ class Worker:
         self._claiming = asyncio.create_task(self._claim_for_life())
         self.beside(self._mend())
         self.jobs.start(SOON)
+        self.beside(collect_for_life(self.store))
         return self
 
     async def __aexit__(
@@ -291,7 +291,7 @@ class Worker:
         self._clockwork.saw(claim, claimed, now)
         if claimed.dead:
             taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
-        await self._retention.tend(idle=not taken)
+        await self.retention.tend(idle=not taken)
         return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
 
     async def _reap(self, claim: Claim, claimed: Claimed) -> int:
@@ -311,10 +311,7 @@ class Worker:
     async def _convict(self, claimed: Claimed) -> None:
         """Set apart what has killed too many workers in a row."""
         for run in claimed.convicts:
-            loaded = await self.store.load(run.ns, run.id, SINCE_START)
-            if loaded is None:
-                continue
-            command = verdict(run, loaded.events, self.store.now())
+            command = verdict(run, await history_of(self.store, run), self.store.now())
             (outcome,) = await self.store.write([dispatch.decide(command)])
             with contextlib.suppress(HoldfastError):  # somebody was faster, or kinder
                 dispatch.read(command, outcome)
@@ -322,6 +319,7 @@ class Worker:
 
     async def _mend(self) -> None:
         await asyncio.sleep(SOON)
+        await unlocking.look_at_keys(self.store, self.app.namespace)
         # In virtual time, where a look at the queue is rare, so is this: a year must take a moment.
         every = max(EVERY, self.settings.poll)
         await Mender(self.app, self.store).mend_for_life(every)
@@ -361,7 +359,7 @@ class Worker:
         held = claimed.held or frozenset()
         strays = held.difference(before, self.sessions)
         for run in sorted(strays & self._strays):
-            loaded = await self.store.load(self.app.namespace, run, NO_EVENTS)
+            loaded = await self.store.load(self.app.namespace, run, ROW_ONLY)
             if loaded is not None and loaded.run.owner == self.id and run not in self.sessions:
                 log.warning("run %s was ours without our knowledge; going on with it", run)
                 self._take(loaded.run, None, loaded.run.queue != DEFAULT_QUEUE)
@@ -403,6 +401,8 @@ class Worker:
     async def _drive(self, session: Session) -> None:
         try:
             await session.drive()
+        except UNREADABLE as error:
+            await session.give_up(error)
         except Exception as error:
             log.exception("run %s broke its session", session.run.id)
             told = f"The worker failed on this run: {error!r}. Report it, with its log."
@@ -454,11 +454,11 @@ class Worker:
                 await self.be_patient(failures)
         raise AssertionError("there are always more numbers")
 
-    async def waits_of(self, run: Run) -> list[Wait]:
-        """Return what a run waits for from outside, however long the store is away."""
+    async def waits_of(self, run: Run, key: str = "") -> list[Wait]:
+        """Return what a run waits for from outside, or one of it, once the store is there."""
         for failures in itertools.count():
             try:
-                return await self.store.waits(WaitFilter(run.ns, run.id, limit=NO_EVENTS))
+                return await self.store.waits(WaitFilter(run.ns, run.id, key, limit=ROW_ONLY))
             except StoreError as error:
                 self.health.failed(error)
                 await self.be_patient(failures)

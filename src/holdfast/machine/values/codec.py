@@ -31,6 +31,7 @@ from holdfast.machine.values.limits import (
 )
 from holdfast.machine.values.secrets import is_leaking, leak, refusal_of_secret
 from holdfast.machine.values.walk import follow, join, key_step, locate
+from holdfast.model import sizes
 from holdfast.model.redacting import KNOWN
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_DEPTH", "MAX_DIGITS", "MAX_PAYLOAD", "Codec", "invalid", "is_harmless"]
 
-MAX_PAYLOAD = 2 * 1024 * 1024
-LARGE_PAYLOAD = 256 * 1024
-"""From here on a value is stored, and named once in the log."""
+MAX_PAYLOAD = sizes.WITHOUT_BLOBS
+LARGE_PAYLOAD = sizes.INLINE
+"""From here on a value goes to the blob store, or is stored and named once in the log."""
 
 log = logging.getLogger("holdfast.values")
 _told: set[str] = set()
@@ -79,8 +80,8 @@ class Codec:
         try:
             payload = self._to_json(value, warnings=False, round_trip=True)
             size = len(payload)
-            if size > MAX_PAYLOAD:
-                raise PayloadTooLarge(where=where, size=size, limit=MAX_PAYLOAD)
+            if size > LARGE_PAYLOAD:
+                _check_size(where, size)
             back = self._validate_json(payload)
         except ValueError as error:
             # Not chained: pydantic's message quotes the value, which has no place in a log.
@@ -93,8 +94,6 @@ class Codec:
         escapes_nul = _BACKSLASH in payload and _NUL in payload
         if escapes_nul or (size > 2 * MAX_DEPTH and _may_break_a_limit(payload)):
             _check_limits(value, payload, where, root)
-        if size > LARGE_PAYLOAD:
-            _tell_large(where, size)
         if KNOWN and is_leaking(payload):
             raise leak(value, where, root)
         return payload, back
@@ -147,6 +146,15 @@ def _may_break_a_limit(payload: bytes) -> bool:
     if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH:
         return True
     return len(payload) > 4 * MAX_KEYS and payload.count(b'":') > MAX_KEYS
+
+
+def _check_size(where: str, size: int) -> None:
+    limit = sizes.limit()
+    if size > limit:
+        raise PayloadTooLarge(where=where, size=size, limit=limit)
+    sizes.note_large()
+    if limit == sizes.WITHOUT_BLOBS:
+        _tell_large(where, size)
 
 
 def _tell_large(where: str, size: int) -> None:

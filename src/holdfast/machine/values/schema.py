@@ -87,6 +87,12 @@ class Schema(Generic[T]):
         """Return the canonical JSON of a value, sure to come back the same. Raises like `cross`."""
         return self.cross(value, where=where)[0]
 
+    def written(self, value: T) -> bytes:
+        """Return the canonical JSON of a value that has crossed before."""
+        if self._codec is None:
+            self.build()
+        return self._to_json(value)
+
     def decode(self, payload: bytes, *, where: str) -> T:
         """Return the value of a payload. Raises `InvalidValue`."""
         if self._codec is None:

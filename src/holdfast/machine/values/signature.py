@@ -127,6 +127,10 @@ class Signature:
             return tuple(given.values()), {}
         return self._unbind(given)
 
+    def sendable(self, payload: bytes) -> bytes:
+        """Return the arguments of an ask as another process can read them."""
+        return payload
+
     def _build(self, hints: Mapping[str, Any]) -> tuple[Core, tuple[type | None, ...]]:
         from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 

@@ -36,5 +36,8 @@ class Inspection(ABC):
         for run in self._tables.runs.values():
             if run.ns == ns and run.status in QUEUED and run.wake_at is not None:
                 key = (run.workflow, run.queue)
-                found[key] = found.get(key, Backlog(*key)).plus(run.wake_at, now)
+                ticket = self._tables.tickets.get((ns, run.id))
+                is_in_line = ticket is not None and ticket.state == "waiting"
+                before = found.get(key, Backlog(*key))
+                found[key] = before.plus(run.wake_at, now, is_in_line=is_in_line)
         return [found[key] for key in sorted(found)]

@@ -6,13 +6,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 
+from holdfast.model.holders import Holders, holders_of
+from holdfast.model.jobs import Job
 from holdfast.model.limits import LINED_UP, MOST, Queue, QueueState, Ticket
 from holdfast.model.queues import DEFAULT_QUEUE, IN_LINE, PRIORITIES
 from holdfast.model.run import CANCEL_REQUESTED, Run
 from holdfast.model.status import QUEUED
 from holdfast.model.writes import Claim, Create, Free, Notice, Outcome, SetQueue
 from holdfast.stores.line import admit
-from holdfast.stores.memory.tables import Tables
+from holdfast.stores.memory.tables import Tables, every
 
 
 def set_queue(tables: Tables, write: SetQueue, now: int) -> Outcome:
@@ -60,6 +62,13 @@ def line_up_new(tables: Tables, write: Create, run: Run, now: int) -> Run:
     return run
 
 
+def add_ticket(tables: Tables, ticket: Ticket, now: int) -> None:
+    """Give a run a place at its queue; to have keys is to have a line."""
+    if (ticket.ns, ticket.queue) not in tables.queues:
+        set_queue(tables, SetQueue(ticket.ns, ticket.queue), now)
+    tables.put_ticket(ticket)
+
+
 def wakes_in_line(*ends: int | None) -> int:
     """Return when a run in line has to be looked at: when it may no longer stand there."""
     return min((at for at in ends if at is not None), default=IN_LINE)
@@ -75,11 +84,21 @@ def free(tables: Tables, write: Free) -> list[Notice]:
 
 
 def held(tables: Tables, queue: Queue, key: str | None = None) -> int:
-    """Return how many runs hold a slot of a queue, or of one key there."""
-    return sum(
-        ticket.state == "admitted" and key in (None, ticket.key)
-        for ticket in _tickets(tables, queue)
-    )
+    """Return how many slots of a queue are held, or of one key there."""
+    found = holders(tables, queue)
+    return (found if key is None else found.of_key(key)).slots
+
+
+def holders(tables: Tables, queue: Queue) -> Holders:
+    """Return who holds slots of a queue."""
+    return holders_of(queue.ns, queue.name, tables.tickets.values(), every(tables))
+
+
+def on_worker(tables: Tables, ns: str, queue: str, worker: str) -> int:
+    """Return how many runs and jobs of a queue a worker has in hand."""
+    here = (ns, queue, worker)
+    runs = sum((run.ns, run.queue, run.owner) == here for run in tables.runs.values())
+    return runs + sum((job.ns, job.queue, job.owner) == here for job in every(tables))
 
 
 def states(tables: Tables, ns: str, now: int) -> list[QueueState]:
@@ -89,7 +108,8 @@ def states(tables: Tables, ns: str, now: int) -> list[QueueState]:
         QueueState(
             queue,
             held(tables, queue),
-            sum(ticket.state == "waiting" for ticket in _tickets(tables, queue)),
+            sum(ticket.state == "waiting" for ticket in _tickets(tables, queue))
+            + sum(_is_waiting(job, queue, now) for job in every(tables)),
             next_at(tables, queue, now),
         )
         for queue in queues
@@ -113,6 +133,19 @@ def in_time(tables: Tables, queue: Queue, now: int) -> int:
     return queue.in_time(
         min((n for n, at in admitted.items() if n >= first and at > since), default=None)
     )
+
+
+def count(tables: Tables, queue: Queue, added: int, now: int) -> Queue:
+    """Note that so many were admitted; return the row of the queue as it is then."""
+    before = tables.admissions.get((queue.ns, queue.name), {})
+    total = queue.admitted + added
+    if queue.rate_count is not None:
+        kept = {n: at for n, at in before.items() if n >= total - queue.rate_count}
+        news = dict.fromkeys(range(queue.admitted, total), now)
+        tables.put_admissions((queue.ns, queue.name), {**kept, **news})
+    changed = queue._replace(admitted=total)
+    tables.put_queue(changed)
+    return changed
 
 
 class Shown(ABC):
@@ -146,10 +179,8 @@ class Lines:
             if ns == claim.ns and (claim.queues is None or name in claim.queues)
         }
         self._on_worker = {
-            name: sum(run.owner == claim.worker and run.queue == name and run.ns == claim.ns
-                      for run in tables.runs.values())
-            for name in self.queues
-        }  # fmt: skip
+            name: on_worker(tables, claim.ns, name, claim.worker) for name in self.queues
+        }
 
     def line_up(self) -> None:
         """Have runs join the line that are due and hold no slot: woken by a time, or reopened."""
@@ -230,19 +261,9 @@ class Lines:
         line = _Line(self._tables, queue, priority, self._claim, self._now)
         admitted, last_key = admit(line, queue.last_key, min(most, self.room(name)))
         if admitted:
-            self._count(queue, len(admitted), last_key)
+            after = queue._replace(last_key=last_key)
+            self.queues[name] = count(self._tables, after, len(admitted), self._now)
         yield from admitted
-
-    def _count(self, queue: Queue, count: int, last_key: str | None) -> None:
-        before = self._tables.admissions.get((queue.ns, queue.name), {})
-        total = queue.admitted + count
-        if queue.rate_count is not None:
-            kept = {n: at for n, at in before.items() if n >= total - queue.rate_count}
-            added = dict.fromkeys(range(queue.admitted, total), self._now)
-            self._tables.put_admissions((queue.ns, queue.name), {**kept, **added})
-        changed = queue._replace(admitted=total, last_key=last_key)
-        self._tables.put_queue(changed)
-        self.queues[queue.name] = changed
 
     def overdue(self) -> tuple[Ticket, ...]:
         """Return the tickets of runs that may no longer begin."""
@@ -313,6 +334,11 @@ class _Line:
         known = self._claim.workflows
         may_begin = run.status in QUEUED and (ticket.expires_at or IN_LINE) > self._now
         return may_begin and (run.workflow in known or f"{run.workflow}/{run.version}" in known)
+
+
+def _is_waiting(job: Job, queue: Queue, now: int) -> bool:
+    is_here = (job.ns, job.queue) == (queue.ns, queue.name)
+    return is_here and job.owner is None and job.wake_at <= now
 
 
 def _tickets(tables: Tables, queue: Queue) -> list[Ticket]:

@@ -28,10 +28,11 @@ from holdfast.ports.store import Hear
 from holdfast.ports.transaction import Work
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.memory.business import Business
+from holdfast.stores.memory.caching import Recalled
 from holdfast.stores.memory.inspection import Inspection
-from holdfast.stores.memory.jobs import MemoryJobs, every
+from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.limits import Lines, Shown
-from holdfast.stores.memory.tables import Tables
+from holdfast.stores.memory.tables import Tables, every
 from holdfast.stores.memory.writes import apply
 from holdfast.stores.notices import notices_of
 
@@ -74,7 +75,7 @@ class Written:
             hear(heard)
 
 
-class MemoryStore(Written, Inspection, Shown):
+class MemoryStore(Written, Inspection, Shown, Recalled):
     """Keeps runs for as long as the process lives."""
 
     async def open(self) -> None:
@@ -212,7 +213,9 @@ class MemoryStore(Written, Inspection, Shown):
             return None
         inbox = _numbered(tables.inbox[key])
         labels = tables.labels.get(key, NO_LABELS)
-        return Export(tables.runs[key], tuple(tables.events[key]), inbox, labels)
+        ticket = tables.tickets.get(key)
+        queue_key = ticket.key if ticket else ""
+        return Export(tables.runs[key], tuple(tables.events[key]), inbox, labels, queue_key)
 
     async def dump(self) -> Dump:
         """Return everything, superseded events too."""
@@ -248,6 +251,7 @@ class MemoryStore(Written, Inspection, Shown):
                 waits[step] for _, waits in sorted(tables.waits.items()) for step in sorted(waits)
             ),
             jobs=tuple(sorted(every(tables), key=lambda job: job[:3])),
+            cache=tuple(kept for _, kept in sorted(tables.step_cache.items())),
         )
 
     async def buckets(self) -> dict[RunKey, tuple[str, ...]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from holdfast.errors import StoreError
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.cache import CachedResult, CacheKey
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Link
@@ -21,6 +22,7 @@ from holdfast.model.waits import Wait
 from holdfast.model.writes import Define
 
 RunKey = tuple[str, str]
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -63,7 +65,7 @@ class Arrangements(Undoing):
         """Remember when runs were last admitted to a queue, by their numbers."""
         self._put(self.admissions, queue, times)
 
-    def _put(self, table: dict[RunKey, T], key: RunKey, row: T) -> None:
+    def _put(self, table: dict[K, T], key: K, row: T) -> None:
         before = table.get(key)
         table[key] = row
         if before is None:
@@ -150,7 +152,24 @@ class Beside(JobTable):
         self._undo.append(lambda: self.pruned.__setitem__(ns, before))
 
 
-class Secrets(Beside):
+class Results(Beside):
+    """Results that are kept for later calls of steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step_cache: dict[tuple[str, CacheKey], CachedResult] = {}
+
+    def put_cached(self, kept: CachedResult) -> None:
+        """Keep a result in the place of the one there is."""
+        self._put(self.step_cache, (kept.ns, kept.at), kept)
+
+    def drop_cached(self, kept: CachedResult) -> None:
+        """Forget a result."""
+        del self.step_cache[kept.ns, kept.at]
+        self._undo.append(lambda: self.step_cache.__setitem__((kept.ns, kept.at), kept))
+
+
+class Secrets(Results):
     """What open runs were given for their steps, encrypted."""
 
     def __init__(self) -> None:
@@ -296,3 +315,9 @@ class Tables(Secrets):
             self._undo.append(lambda: self.children.pop(key))
         else:
             self._undo.append(lambda: self.children.__setitem__(key, before))
+
+
+def every(tables: Tables) -> Iterator[Job]:
+    """Yield all jobs there are."""
+    for jobs in tables.jobs.values():
+        yield from jobs.values()

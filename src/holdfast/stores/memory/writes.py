@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.annotations import Annotations
+from holdfast.model.cache import CachedResult
 from holdfast.model.definitions import Definition
 from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
@@ -20,6 +21,7 @@ from holdfast.model.writes import (
     Create,
     Define,
     Depart,
+    Forget,
     Free,
     Import,
     Move,
@@ -38,8 +40,8 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.memory import jobs, limits
-from holdfast.stores.memory.tables import RunKey, Tables
+from holdfast.stores.memory import caching, jobs, limits
+from holdfast.stores.memory.tables import RunKey, Tables, every
 from holdfast.stores.notices import notices_of
 
 NOTHING = Annotations()
@@ -78,7 +80,7 @@ def _create(tables: Tables, write: Create, now: int) -> Outcome:
 
 
 def _import(tables: Tables, write: Import, now: int) -> Outcome:
-    run, events, inbox, labels = write.export
+    run, events, inbox, labels, _ = write.export
     key = (run.ns, run.id)
     if key in tables.runs:
         return Outcome(False, tables.runs[key])
@@ -93,6 +95,8 @@ def _import(tables: Tables, write: Import, now: int) -> Outcome:
     for message in inbox:
         tables.put_message(key, message)
     tables.put_labels(key, labels)
+    if write.export.ticket is not None:
+        limits.add_ticket(tables, write.export.ticket, now)
     return Outcome(True, run)
 
 
@@ -210,6 +214,10 @@ class Kindred:
         """Give back what a run has at its queue."""
         return limits.free(self._tables, write)
 
+    def remember(self, kept: CachedResult) -> None:
+        """Keep a result for later calls."""
+        self._tables.put_cached(kept)
+
 
 def _put(tables: Tables, write: Put, now: int) -> Outcome:
     key = (write.ns, write.run)
@@ -220,6 +228,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
         return Outcome(False, run, total=1)
     if run.status in CLOSED or run.status == write.unless or (write.cancels and run.cancel):
         return Outcome(False, run)
+    frees = write.ends is not None and jobs.is_managed(tables, key, write.ends)
     if not _settled(tables, key, write, now):
         return Outcome(False, run)
     place = run.inbox_seq + 1
@@ -237,7 +246,7 @@ def _put(tables: Tables, write: Put, now: int) -> Outcome:
     tables.put_run(changed)
     tables.put_message(key, write.message._replace(n=place))
     tables.put_secrets(key, write.secrets)
-    return Outcome(True, changed)
+    return Outcome(True, changed, heard=(Notice(write.ns, "", "ready"),) if frees else ())
 
 
 def _settled(tables: Tables, key: RunKey, write: Put, now: int) -> bool:
@@ -400,7 +409,7 @@ def _reap(tables: Tables, write: Reap, now: int) -> Outcome:
 def _retire(tables: Tables, write: Retire, now: int) -> Outcome:
     if any(run.owner == write.worker for run in tables.runs.values()):
         return Outcome(False)
-    if any(job.owner == write.worker for job in jobs.every(tables)):
+    if any(job.owner == write.worker for job in every(tables)):
         return Outcome(False)
     tables.drop_worker(write.worker)
     return Outcome(True)
@@ -454,4 +463,5 @@ _APPLY: Mapping[type[Any], Callable[[Tables, Any, int], Outcome]] = {
     Define: _define,
     SetQueue: limits.set_queue,
     Reschedule: _reschedule,
+    Forget: caching.forget,
 }

@@ -16,6 +16,7 @@ from holdfast.model.writes import (
     Create,
     Define,
     Depart,
+    Forget,
     Import,
     Move,
     Outcome,
@@ -29,7 +30,7 @@ from holdfast.model.writes import (
     SetQueue,
     Write,
 )
-from holdfast.stores.postgres import forks, jobs, kindred, limits, scheduling
+from holdfast.stores.postgres import caching, forks, jobs, kindred, limits, scheduling
 from holdfast.stores.postgres.bases import add_bases
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, as_bytes, kept, tag_rows
@@ -112,7 +113,7 @@ async def read_run(ask: Ask, ns: str, run: str) -> Run | None:
 
 
 async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
-    run, events, inbox, labels = write.export
+    run, events, inbox, labels, _ = write.export
     row = {**run._asdict(), "reason": kept(run.reason)}
     if write.origin is not None and not await forks.may_fork(ask, run, write.origin):
         return Outcome(False, await read_run(ask, run.ns, run.id))
@@ -128,6 +129,8 @@ async def _import(ask: Ask, write: Import, now: int | None) -> Outcome:
     names = ("name", "kind", "word", "number")
     rows = [here | dict(zip(names, row, strict=True)) for row in tag_rows(labels)]
     await ask.many(SQL.add_tag, rows)
+    if write.export.ticket is not None:
+        await limits.add_ticket(ask, write.export.ticket, now)
     return Outcome(True, run)
 
 
@@ -198,7 +201,7 @@ async def _answer(ask: Ask, write: Put, now: int | None) -> Outcome:
             answer=answer.payload, now=now,
         )  # fmt: skip
     if job is not None:
-        await jobs.end(ask, ns, run, job)
+        outcome = outcome._replace(heard=await jobs.end(ask, ns, run, job))
         await _annotate(ask, ns, run, job.annotations)
     return outcome
 
@@ -286,4 +289,5 @@ _SPECIAL: Mapping[type[Any], Callable[[Ask, Any, int | None], Awaitable[Outcome]
     Define: _define,
     SetQueue: limits.set_queue,
     Reschedule: _reschedule,
+    Forget: caching.forget,
 }

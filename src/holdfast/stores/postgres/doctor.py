@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.annotations import Progress
+from holdfast.model.cache import CachedResult
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
@@ -51,6 +52,7 @@ async def dump(ask: Ask, now: int) -> Dump:
         jobs=tuple(map(Job._make, await ask(SQL.dump_jobs))),
         schedules=tuple(map(scheduled_of, await ask(SQL.dump_schedules))),
         secrets=_by_run(await ask(SQL.dump_secrets), Sealed._make),
+        cache=tuple(map(CachedResult._make, await ask(SQL.dump_cache))),
     )  # fmt: skip
 
 

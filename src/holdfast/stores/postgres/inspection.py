@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,13 +12,16 @@ from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
+from holdfast.model.moving import REKEYED
 from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
+from holdfast.stores.envelope import named_in
 from holdfast.stores.postgres import doctor, limits, reader, scheduling
 from holdfast.stores.postgres.bells import LISTENER
+from holdfast.stores.postgres.caching import Recalled
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import reading
 from holdfast.stores.postgres.readonly import Readonly, only_read
@@ -29,22 +32,40 @@ from holdfast.stores.postgres.target import Target
 SQL = queries()
 
 
-class Inspection(ABC):
-    """The half of the store that operators see."""
+class Movable:
+    """What is known of a move to another store."""
 
     _target: Target
     _reads: Line
-    _searches: Line
     moved_to: str = ""
     """Where the runs went, if the database was moved; known once it is open."""
+
+    def side(self) -> Side:
+        """Return the database as a mover sees it, not yet opened."""
+        # Imported late: nobody else pays for it, and it looks at workers as this module does.
+        from holdfast.stores.postgres.moving import PostgresSide
+
+        return PostgresSide(self._target)
+
+    async def went_to(self) -> str:
+        """Return where the runs have gone for good by now, if they have."""
+        with reading():
+            rows = await self._reads.fetch(SQL.went_to)
+        return str(rows[0][0]) if rows else ""
+
+    async def rekeyed_at(self) -> int:
+        """Return when rows were last sealed anew; 0 if they never were."""
+        with reading():
+            rows = await self._reads.fetch(SQL.meta, key=REKEYED)
+        return int(rows[0][0]) if rows else 0
+
+
+class Inspection(Movable, Recalled):
+    """The half of the store that operators see."""
 
     @abstractmethod
     def now(self) -> int:
         """Return the database's clock."""
-
-    @abstractmethod
-    def test_time(self) -> int | None:
-        """Return the time of a test, or None for the database's own."""
 
     async def dump(self) -> Dump:
         """Return everything the schema holds, superseded events too, as of one moment."""
@@ -101,19 +122,18 @@ class Inspection(ABC):
             rows = await self._searches.fetch(SQL.backlog, ns=ns, now=self.test_time())
         return [Backlog._make(row) for row in rows]
 
+    async def named_blobs(self) -> frozenset[str]:
+        """Return the names of the blobs that rows name, as of one moment."""
+        with reading():
+            rows = await self._searches.fetch(SQL.named_blobs)
+        return named_in(payload for [payload] in rows)
+
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[Readonly]:
         """Open the database only to read: nothing is made, migrated or written."""
         facts = await self.facts()
         async with only_read(self._target, facts["schema"], facts["schema_of_release"]) as opened:
             yield opened
-
-    def side(self) -> Side:
-        """Return the database as a mover sees it, not yet opened."""
-        # Imported late: nobody else pays for it, and it looks at workers as this module does.
-        from holdfast.stores.postgres.moving import PostgresSide
-
-        return PostgresSide(self._target)
 
     async def facts(self) -> dict[str, Any]:
         """Return where the data is, its schema, its settings and its sizes."""

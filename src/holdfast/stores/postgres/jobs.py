@@ -8,21 +8,15 @@ from typing import Any
 
 from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter, JobRef
 from holdfast.model.queues import PRIORITIES
-from holdfast.model.writes import Outcome, Report
+from holdfast.model.writes import Notice, Outcome, Report
 from holdfast.stores import processes
+from holdfast.stores.postgres import job_lines
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.failures import reading
-from holdfast.stores.postgres.statements import Statement, fragments, queries, statement
+from holdfast.stores.postgres.job_lines import LOOK, TAKE
+from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
-
-
-def _along_the_lanes(name: str) -> Statement:
-    texts = fragments()
-    return statement("\n".join((texts["job_lanes"], texts[name])))
-
-
-TAKE, LOOK = _along_the_lanes("claim_jobs"), _along_the_lanes("look_at_jobs")
 
 
 class PostgresJobs:
@@ -39,21 +33,29 @@ class PostgresJobs:
 
     async def claim(self, claim: JobClaim) -> ClaimedJobs:
         """Take those that go first, if there are any, and look at the rest."""
-        given = _given(claim, self._clock())
+        given, line = _given(claim, self._clock()), self._claims()
         with reading():
-            [seen] = await self._claims().fetch(LOOK, **given)
+            [seen] = await line.fetch(LOOK, **given)
+            lines = None
+            if seen["managed"] and seen["is_any"]:
+                lines = await job_lines.look(line, claim, given, seen)
         found: tuple[Job, ...] = ()
-        if seen["is_due"] and claim.limit > 0:
+        is_open = lines is not None and lines.is_open
+        if (seen["is_due"] or is_open) and claim.limit > 0:
             with self._writing():
-                rows = await self._claims().fetch(TAKE, **given)
-            found = tuple(map(Job._make, rows))
+                if lines is not None and is_open:
+                    async with line.transaction() as ask:
+                        found = await job_lines.take(ask, claim, given)
+                else:
+                    found = tuple(map(Job._make, await line.fetch(TAKE, **given)))
         with reading():
             here = {"worker": claim.worker, "ns": claim.ns}
-            held = await self._claims().fetch(SQL.held_jobs, **here) if seen["is_any"] else ()
-        dead = _dead(seen["holders"] or (), seen["now"])
+            held = await line.fetch(SQL.held_jobs, **here) if seen["is_any"] else ()
+        times = [seen["next_wake_at"], *(() if lines is None else lines.next_at)]
         return ClaimedJobs(
-            found, tuple(map(Job._make, held)), dead, seen["next_wake_at"], seen["is_any"]
-        )
+            found, tuple(map(Job._make, held)), _dead(seen["holders"] or (), seen["now"]),
+            min((at for at in times if at is not None), default=None), seen["is_any"],
+        )  # fmt: skip
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         """Return jobs, those first that are taken first."""
@@ -87,9 +89,10 @@ async def is_held(ask: Ask, ns: str, run: str, job: JobRef) -> bool:
     return bool(await ask(SQL.is_job_held, **_named(ns, run, job)))
 
 
-async def end(ask: Ask, ns: str, run: str, job: JobRef) -> None:
-    """Take a held job off the list."""
-    await ask(SQL.end_job, **_named(ns, run, job))
+async def end(ask: Ask, ns: str, run: str, job: JobRef) -> tuple[Notice, ...]:
+    """Take a held job off the list; whoever waits for its slot should look."""
+    [[frees]] = await ask(SQL.end_job, **_named(ns, run, job))
+    return (Notice(ns, "", "ready"),) if frees else ()
 
 
 async def change(ask: Ask, write: Report) -> Outcome:

@@ -28,11 +28,12 @@ from holdfast.model.writes import (
     Notice,
     Outcome,
     Put,
+    Remember,
     Send,
     Write,
 )
 from holdfast.stores.notices import notices_of
-from holdfast.stores.postgres import limits
+from holdfast.stores.postgres import caching, limits
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.failures import BadWrite, Conflict
 from holdfast.stores.postgres.rounds import Round
@@ -147,6 +148,7 @@ async def carry_out(  # noqa: PLR0913 - each by its name
         if put.cancels:
             heard += notices_of([put], await apply(ask, [put], now))
     heard += await depart(ask, departs, now, apply, many=many) if departs else []
+    await caching.remember(ask, [each.kept for each in _of(Remember, sends)])
     frees = [free.run for free in _of(Free, sends)]
     return heard + (await limits.free(ask, ns, frees) if frees else [])
 

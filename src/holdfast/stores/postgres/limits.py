@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.model.jobs import JobClaim
 from holdfast.model.limits import LINED_UP, Queue, QueueState, Ticket, queue_of
 from holdfast.model.queues import PRIORITIES
 from holdfast.model.run import Run
@@ -37,6 +38,12 @@ async def set_queue(ask: Ask, write: SetQueue, now: int | None) -> Outcome:
         return Outcome(False)
     await ask(SQL.put_queue, **{**queue._asdict(), "paused": int(queue.paused)})
     return Outcome(True, heard=(Notice(queue.ns, "", "ready"),))
+
+
+async def add_ticket(ask: Ask, ticket: Ticket, now: int | None) -> None:
+    """Give a run a place at its queue; to have keys is to have a line."""
+    await ask(SQL.add_queue, ns=ticket.ns, name=ticket.queue, now=now)
+    await ask(SQL.add_ticket, **ticket._asdict())
 
 
 async def free(ask: Ask, ns: str, runs: list[str]) -> list[Notice]:
@@ -100,7 +107,7 @@ async def look(line: Line, claim: Claim, row: Row) -> Seen:
     standing = {name for name, _, _ in heads}
     seen.is_open = any(lines.room(name) for name in standing)
     for name in standing:
-        at = _next_at(lines.queues[name], *lines.blocked[name])
+        at = lines.next_at(name)
         seen.next_at += [] if at is None else [at]
     if not seen.is_open:
         [[due]] = await line.fetch(SQL.unplaced_runs, **here, priorities=PRIORITIES, now=now)
@@ -113,7 +120,7 @@ async def look(line: Line, claim: Claim, row: Row) -> Seen:
 class Lines:
     """Managed queues and what keeps them, as they are while their rows are locked."""
 
-    def __init__(self, claim: Claim, queues: list[Queue], now: int) -> None:
+    def __init__(self, claim: Claim | JobClaim, queues: list[Queue], now: int) -> None:
         self.claim, self.now = claim, now
         self.queues = {queue.name: queue for queue in queues}
         self._held: dict[str, int] = {}
@@ -127,37 +134,47 @@ class Lines:
             self.blocked[name] = (blocked, blocked_at)
 
     def room(self, name: str) -> int:
-        """Return how many runs of a line may begin now."""
+        """Return how many of a line may begin now."""
         queue = self.queues[name]
-        if queue.paused:
-            return 0
         room = queue.room(self._held.get(name, 0), self._on_worker.get(name, 0))
-        return min(room, queue.in_time(self.blocked.get(name, (None, None))[0]))
+        return min(room, self.pace(name))
 
     def room_on_worker(self, name: str) -> int:
         """Return how many runs of a queue the claimer may take, whether they are new or not."""
         queue = self.queues.get(name)
         return claims.MOST if queue is None else queue.room_on_worker(self._on_worker.get(name, 0))
 
+    def pace(self, name: str) -> int:
+        """Return how many of a queue may begin, were there slots for all."""
+        queue = self.queues[name]
+        if queue.paused:
+            return 0
+        blocked, _ = self.blocked.get(name, (None, None))
+        return min(self.room_on_worker(name), queue.in_time(blocked))
+
+    def next_at(self, name: str) -> int | None:
+        """Return when the rate lets the next one begin, if it is that which keeps a queue."""
+        return _next_at(self.queues[name], *self.blocked.get(name, (None, None)))
+
     def takes(self, name: str, count: int) -> None:
-        """Note that the claimer takes runs of this queue."""
+        """Note that the claimer takes so many of this queue."""
         self._on_worker[name] = self._on_worker.get(name, 0) + count
 
-    def admits(self, name: str, count: int, last_key: str) -> Mapping[str, object]:
-        """Note that runs are admitted; return what has to be written."""
-        queue = self.queues[name]
+    def admits(self, after: Queue, count: int, *, slots: int | None = None) -> Mapping[str, object]:
+        """Note that so many are admitted, to that many slots; return what has to be written.
+
+        `after` is the queue with the keys that were served last.
+        """
+        queue, name = after, after.name
         total = queue.admitted + count
-        self._held[name] = self._held.get(name, 0) + count
+        self._held[name] = self._held.get(name, 0) + (count if slots is None else slots)
         if queue.rate_count is not None:
             # Those admitted now stand at the end of the last `rate_count`: all of them too recent.
             blocked, at = self.blocked.get(name, (None, None))
             self.blocked[name] = (queue.admitted, self.now) if blocked is None else (blocked, at)
-        self.queues[name] = queue._replace(admitted=total, last_key=last_key)
+        self.queues[name] = queue._replace(admitted=total)
         self.takes(name, count)
-        return {
-            "ns": queue.ns, "name": name, "before": queue.admitted, "admitted": total,
-            "rate_count": queue.rate_count, "last_key": last_key, "now": self.now,
-        }  # fmt: skip
+        return {**self.queues[name]._asdict(), "before": queue.admitted, "now": self.now}
 
 
 async def take(ask: Ask, claim: Claim, now: int | None) -> Claimed:
@@ -235,7 +252,8 @@ async def _admit(ask: Ask, lines: Lines, claim: Claim, queue: str, priority: int
     )  # fmt: skip
     if not picked:
         return Claimed()
-    await ask(SQL.count_admissions, **lines.admits(queue, len(picked), picked[-1][1]))
+    after = row._replace(last_key=picked[-1][1])
+    await ask(SQL.count_admissions, **lines.admits(after, len(picked)))
     runs = [run for run, _ in picked]
     return claims.taken(await ask(SQL.admitted_runs, ns=claim.ns, runs=runs))
 

@@ -14,7 +14,9 @@ from typing import Any
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.dump import Dump
 from holdfast.model.moving import (
+    REKEYED,
     TABLES,
+    TEXTS,
     Change,
     Close,
     Decide,
@@ -23,6 +25,7 @@ from holdfast.model.moving import (
     Move,
     Open,
     Release,
+    Reseal,
     Row,
     Standing,
     Table,
@@ -153,10 +156,10 @@ class PostgresSide:
                 return bool(await ask(SQL.decide_move, id=change.move.id))
             case Open():
                 return await self._open(ask, change)
-            case TakeBack():
-                return await self._forget(ask, change.move)
-            case Empty():
-                return await self._empty(ask, change.move)
+            case TakeBack() | Empty():
+                return await self._take_back(ask, change)
+            case Reseal():
+                return await self._reseal(ask, change)
 
     async def _close(self, ask: Ask, move: Move) -> bool:
         await ask.script(SQL.lock_tables.text)
@@ -193,12 +196,23 @@ class PostgresSide:
         await ask.script(SQL.unfence.text)
         return True
 
-    async def _empty(self, ask: Ask, move: Move) -> bool:
-        if not await self._forget(ask, move):
+    async def _take_back(self, ask: Ask, change: TakeBack | Empty) -> bool:
+        if not await self._forget(ask, change.move):
             return False
-        for table in TABLES:
+        for table in TABLES if isinstance(change, Empty) else ():
             await ask.script(named(TEXT["empty_table"], table=table.name))
         return True
+
+    async def _reseal(self, ask: Ask, change: Reseal) -> bool:
+        changed = [(was, new) for was, new in change.rows if new is not None]
+        dropped = [(was, was) for was, new in change.rows if new is None]
+        done = 0
+        for name, rows in (("reseal_row", changed), ("drop_row", dropped)):
+            if rows:
+                asked, binds = _resealing(TEXT[name], change.table, rows)
+                done += len(await ask(asked, **binds))
+        await ask(SQL.mark_pruned, key=REKEYED, now=None)
+        return done == len(change.rows)
 
     # --- rows
 
@@ -259,3 +273,28 @@ def _tag(ns: Value, run: Value, name: Value, value: Value, kind: Value) -> tuple
     if isinstance(value, str):
         return ns, run, name, kind, value, None
     return ns, run, name, kind, None, Decimal(value)  # type: ignore[arg-type]
+
+
+def _resealing(
+    text: str, table: Table, rows: Sequence[tuple[Row, Row]]
+) -> tuple[Statement, dict[str, Any]]:
+    """Return the statement that changes these rows at once, and what it binds."""
+    key, columns = table.key, table.rest
+    places = [*(f"k{n}" for n in range(len(key))), *(f"w{n}" for n in range(len(columns)))]
+    news = [f"n{n}" for n in range(len(columns))]
+    values = [(*was, *new[len(key) :]) for was, new in rows]
+    kinds = ["int8" if isinstance(value, int) else "text" for value in rows[0][0][: len(key)]]
+    kinds += ["text" if name in TEXTS else "bytea" for name in columns] * 2
+    bound = [*places, *news]
+    asked = named(
+        text, table=table.name, names=", ".join(bound),
+        arrays=", ".join(f":{name}::{kind}[]" for name, kind in zip(bound, kinds, strict=True)),
+        is_row=" AND ".join(f"t.{name} = k{n}" for n, name in enumerate(key)),
+        is_same=" AND ".join(
+            f"t.{name} IS NOT DISTINCT FROM w{n}" for n, name in enumerate(columns)
+        ),
+        changes=", ".join(f"{name} = n{n}" for n, name in enumerate(columns)),
+    )  # fmt: skip
+    return statement(asked), {
+        name: list(each) for name, each in zip(bound, zip(*values, strict=True), strict=True)
+    }

@@ -12,6 +12,7 @@ from holdfast.model.annotations import LogFilter, LogLine, Progress
 from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
+from holdfast.model.limits import Ticket
 from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
@@ -149,11 +150,13 @@ async def export(ask: Ask, ns: str, run: str) -> Export | None:
         events = await forks.merged(ask, ns, run, events, 0)
     inbox = await ask(SQL.all_messages, ns=ns, run=run)
     kept = labelled(await ask(SQL.tags_of_runs, ns=ns, runs=[run]))
+    tickets = list(map(Ticket._make, await ask(SQL.ticket, ns=ns, run=run)))
     return Export(
         Run._make(rows[0]),
         tuple(events),
         tuple(map(Message._make, inbox)),
         kept.get(run, NO_LABELS),
+        tickets[0].key if tickets else "",
     )
 
 

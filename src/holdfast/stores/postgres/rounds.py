@@ -61,6 +61,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "job": (
         "n", "ns", "run", "key", "generation", "attempt", "secret", "step", "queue", "priority",
         "args", "terms", "asked_at", "wake_at", "start_by", "owner", "epoch", "strikes", "begun_at",
+        "queue_key",
     ),
     "drop": ("n", "key"),
     "define": ("n", "ns", "workflow", "version", "shape"),

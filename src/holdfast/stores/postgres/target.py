@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import asyncpg
+from asyncpg import connect_utils
 from asyncpg.connect_utils import SessionAttribute
 
 from holdfast.errors import StoreError, StoreSettings, StoreUnavailable
@@ -67,6 +68,19 @@ BY_KEY: Mapping[str, str] = {**BY_INDEX, "plan_cache_mode": "force_generic_plan"
 BY_ORDER: Mapping[str, str] = {**BY_KEY, "enable_bitmapscan": "off", "enable_sort": "off"}
 """For statements that take the first of a queue: they walk the index in its order and stop, and
 never collect the whole queue to sort it. Planning them takes longer than carrying them out."""
+
+
+class _Upgrade(connect_utils.TLSUpgradeProto):
+    """The driver's own, which complains in the log of a dial that was cancelled in mid-air."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the wait for an answer. Whoever waits is told; if nobody does, nothing is wrong."""
+        super().connection_lost(exc)
+        if not self.on_data.cancelled():
+            self.on_data.exception()
+
+
+connect_utils.TLSUpgradeProto = _Upgrade  # type: ignore[misc]
 
 
 class Target:

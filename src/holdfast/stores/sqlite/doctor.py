@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.model.annotations import LogLine, Progress
+from holdfast.model.cache import CachedResult
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import Event
@@ -59,6 +60,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         kept: dict[RunKey, list[Sealed]] = {}
         for ns, run, *row in connection.execute(SQL.dump_secrets):
             kept.setdefault((ns, run), []).append(Sealed._make(row))
+        cache = tuple(map(CachedResult._make, connection.execute(SQL.dump_cache)))
         workers = dict(connection.execute(SQL.dump_workers).fetchall())
     finally:
         connection.execute("COMMIT")
@@ -68,7 +70,7 @@ def dump(connection: sqlite3.Connection, now: int) -> Dump:
         progress=_frozen(beats), logs=_frozen(lines), definitions=defined, waits=waits,
         queues=queues, tickets=tickets, jobs=jobs, schedules=schedules,
         children={(ns, run): Link(*link) for ns, run, *link in links},
-        secrets=_frozen(kept),
+        secrets=_frozen(kept), cache=cache,
     )  # fmt: skip
 
 

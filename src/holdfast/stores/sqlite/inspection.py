@@ -6,8 +6,7 @@ Leases are known by rows, life by the files that workers hold locked.
 from __future__ import annotations
 
 import sqlite3
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +16,14 @@ from holdfast.model.backlog import Backlog
 from holdfast.model.definitions import Definition
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.limits import QueueState, Ticket
+from holdfast.model.moving import REKEYED
 from holdfast.model.schedules import Scheduled, ScheduleFilter
 from holdfast.model.secrets import Sealed
 from holdfast.model.workers import WorkerRow
 from holdfast.ports.moving import Side
+from holdfast.stores.envelope import named_in
 from holdfast.stores.sqlite import doctor, limits, reader, scheduling
+from holdfast.stores.sqlite.caching import Recalled
 from holdfast.stores.sqlite.connection import connect
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.readonly import Readonly, only_read
@@ -32,24 +34,12 @@ SQL = queries()
 SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint", "page_size")
 
 
-class Inspection(ABC):
+class Inspection(Recalled):
     """The half of the store that operators see."""
 
     path: Path
     moved_to: str = ""
     """Where the runs went, if the file was moved; known once it is open."""
-
-    @abstractmethod
-    def now(self) -> int:
-        """Return the store's clock."""
-
-    @abstractmethod
-    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Read what an index finds."""
-
-    @abstractmethod
-    async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Read what may take a while."""
 
     async def schedules(self, wanted: ScheduleFilter) -> list[Scheduled]:
         """Return schedules, in their order, or the next to be looked at."""
@@ -71,6 +61,11 @@ class Inspection(ABC):
         """Return the place of a run at its queue, if it has one."""
         return await self._look(lambda reads: limits.ticket(reads, ns, run))
 
+    async def went_to(self) -> str:
+        """Return where the runs have gone for good by now, if they have."""
+        found = await self._look(lambda reads: reads.execute(SQL.went_to).fetchone())
+        return str(found[0]) if found else ""
+
     async def secrets(self, ns: str, run: str) -> tuple[Sealed, ...]:
         """Return what a run was given for its steps, encrypted."""
         return await self._look(lambda reads: reader.secrets(reads, ns, run))
@@ -88,6 +83,17 @@ class Inspection(ABC):
         asked = {"ns": ns, "now": self.now()}
         rows = await self._search(lambda reads: reads.execute(SQL.backlog, asked).fetchall())
         return [Backlog._make(row) for row in rows]
+
+    async def named_blobs(self) -> frozenset[str]:
+        """Return the names of the blobs that rows name, as of one moment."""
+        return await self._search(
+            lambda reads: named_in(payload for [payload] in reads.execute(SQL.named_blobs))
+        )
+
+    async def rekeyed_at(self) -> int:
+        """Return when rows were last sealed anew; 0 if they never were."""
+        row = await self._search(lambda reads: reads.execute(SQL.meta, (REKEYED,)).fetchone())
+        return int(row[0]) if row else 0
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[Readonly]:

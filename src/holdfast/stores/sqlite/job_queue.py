@@ -7,12 +7,15 @@ import json
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from itertools import product
-from sqlite3 import Connection
+from sqlite3 import Connection, Cursor
 from typing import Any, NamedTuple
 
-from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter, taken
+from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
+from holdfast.model.limits import Queue, queue_of
 from holdfast.model.queues import PRIORITIES
 from holdfast.model.writes import Notice, Renew
+from holdfast.stores.job_lines import UNMANAGED, Head, JobLines
+from holdfast.stores.sqlite import limits
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.writes import renew
 
@@ -72,11 +75,11 @@ def _seen(connection: Connection, claim: JobClaim, now: int) -> Seen:
     is_any = bool(connection.execute(SQL.is_any_job, {"ns": claim.ns}).fetchone()[0])
     if not is_any:
         return Seen(False, False, None, (), _holders(connection, claim))
-    with closing(_due(connection, claim, now, limit=1)) as due:
-        is_due = next(due, None) is not None
-    lanes = _lanes(connection, claim)
-    asked = (_ask(connection, SQL.next_job_at, claim, now, lane) for lane in lanes)
-    later = [row[0] for rows in asked for row in rows if row[0] is not None]
+    lines = Lines(connection, claim, now)
+    is_due = any(
+        name == UNMANAGED or lines.is_open(name, priority) for priority, _, name in lines.heads()
+    )
+    later = lines.later() + (lines.next_at() if lines.queues else [])
     held, holders = _held(connection, claim), _holders(connection, claim)
     return Seen(is_due, True, min(later, default=None), held, holders)
 
@@ -84,46 +87,108 @@ def _seen(connection: Connection, claim: JobClaim, now: int) -> Seen:
 def _take(
     connection: Connection, claim: JobClaim, now: int
 ) -> tuple[tuple[tuple[Job, ...], tuple[Job, ...]], list[Notice]]:
-    with closing(_due(connection, claim, now, limit=-1)) as due:
-        chosen = taken(due, claim)
-    if chosen:
+    jobs = tuple(Lines(connection, claim, now).take())
+    if jobs:
         renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
-    who = {"worker": claim.worker, "now": now}
-    connection.executemany(
-        SQL.claim_job, [{**who, "ns": job.ns, "run": job.run, "key": job.key} for job in chosen]
-    )
-    jobs = tuple(
-        job._replace(owner=claim.worker, epoch=job.epoch + 1, begun_at=now) for job in chosen
-    )
     return (jobs, _held(connection, claim)), []
 
 
-def _due(connection: Connection, claim: JobClaim, now: int, *, limit: int) -> Generator[Job]:
-    """Yield the jobs that can begin, in their order; the rows are read as they are needed."""
-    lanes = [
-        map(Job._make, _ask(connection, SQL.due_jobs, claim, now, lane, limit=limit))
-        for lane in _lanes(connection, claim)
-    ]
-    yield from heapq.merge(*lanes, key=lambda job: (job.priority, job.wake_at, job.run, job.key))
+class Lines(JobLines):
+    """The lanes of jobs."""
 
+    def __init__(self, connection: Connection, claim: JobClaim, now: int) -> None:
+        rows = connection.execute(SQL.queues_of_namespace, {"ns": claim.ns})
+        super().__init__(claim, now, map(queue_of, rows))
+        self._connection = connection
+        served = claim.queues
+        if served is None:
+            served = tuple(name for (name,) in connection.execute(SQL.job_queues, {"ns": claim.ns}))
+        self._plain = [name for name in served if name not in self.queues]
+        self._managed = [name for name in served if name in self.queues]
+        self._steps = json.dumps(claim.steps)
 
-def _lanes(connection: Connection, claim: JobClaim) -> list[tuple[str, int]]:
-    """Return the queues that a claim may take from, each at each priority."""
-    queues = claim.queues
-    if queues is None:
-        queues = tuple(queue for (queue,) in connection.execute(SQL.job_queues, {"ns": claim.ns}))
-    return list(product(queues, PRIORITIES))
+    def heads(self) -> list[Head]:
+        """Return the lanes with due jobs that the claimer may take."""
+        found: list[Head] = []
+        for priority in PRIORITIES:
+            plain = [self._first_at(name, priority) for name in self._plain]
+            known = [at for at in plain if at is not None]
+            if known:
+                found.append((priority, min(known), UNMANAGED))
+            for name in self._managed:
+                at = self._first_at(name, priority)
+                if at is not None:
+                    found.append((priority, at, name))
+        return found
 
+    def _first_at(self, queue: str, priority: int) -> int | None:
+        with closing(self._ask(SQL.due_jobs, queue, priority, limit=1)) as rows:
+            first = rows.fetchone()
+        return None if first is None else Job._make(first).wake_at
 
-def _ask(
-    connection: Connection, statement: str, claim: JobClaim, now: int, lane: tuple[str, int],
-    **more: int,
-) -> Any:  # fmt: skip
-    binds = {
-        "ns": claim.ns, "queue": lane[0], "priority": lane[1], "now": now,
-        "steps": json.dumps(claim.steps), "suspects": claim.suspects,
-    }  # fmt: skip
-    return connection.execute(statement, {**binds, **more})
+    def due(self, priority: int) -> Generator[Job]:
+        """Yield due jobs of the unmanaged queues, in their order, read as they are needed."""
+        lanes = [
+            map(Job._make, self._ask(SQL.due_jobs, name, priority, limit=-1))
+            for name in self._plain
+        ]
+        # Rows are changed after all of them are chosen: `taken` makes a list.
+        yield from heapq.merge(*lanes, key=lambda job: (job.wake_at, job.run, job.key))
+
+    def later(self) -> list[int]:
+        """Return when the next jobs become due."""
+        lanes = product((*self._plain, *self._managed), PRIORITIES)
+        found = [self._ask(SQL.next_job_at, *lane).fetchone()[0] for lane in lanes]
+        return [at for at in found if at is not None]
+
+    def riders(self, queue: str, priority: int) -> Generator[tuple[Job, str]]:
+        """Yield due jobs whose run holds a slot with no job in it."""
+        with closing(self._ask(SQL.riding_jobs, queue, priority)) as rows:
+            for *fields, key in rows:
+                yield Job._make(fields), key
+
+    def key_after(self, queue: str, priority: int, key: str | None) -> str | None:
+        """Return the next key that has a job there, due or not."""
+        asked = SQL.first_job_key if key is None else SQL.next_job_key
+        row = self._ask(asked, queue, priority, key=key).fetchone()
+        return None if row is None else row[0]
+
+    def first(self, queue: str, priority: int, key: str) -> Job | None:
+        """Return the due job of a key that goes first."""
+        row = self._ask(SQL.first_job_of_key, queue, priority, key=key).fetchone()
+        return None if row is None else Job._make(row)
+
+    def held(self, queue: str, key: str | None = None) -> int:
+        """Return how many slots are held."""
+        here = {"ns": self.claim.ns, "queue": queue, "key": key}
+        asked = SQL.held_of_queue if key is None else SQL.held_of_key
+        return int(self._connection.execute(asked, here).fetchone()[0])
+
+    def held_by_claimer(self, queue: str) -> int:
+        """Return how many runs and jobs of a queue the claimer has in hand."""
+        here = {"ns": self.claim.ns, "queue": queue, "worker": self.claim.worker}
+        return int(self._connection.execute(SQL.held_on_worker, here).fetchone()[0])
+
+    def in_time(self, queue: Queue) -> tuple[int, int | None]:
+        """Return how many the rate lets begin now; if none, when it lets the next one."""
+        return limits.in_time(self._connection, queue, self.now)
+
+    def give(self, job: Job) -> None:
+        """Write that the claimer has a job."""
+        here = {"ns": job.ns, "run": job.run, "key": job.key}
+        who = {"worker": self.claim.worker, "now": self.now}
+        self._connection.execute(SQL.claim_job, {**here, **who})
+
+    def count(self, queue: Queue, added: int) -> Queue:
+        """Write that so many were admitted."""
+        return limits.count(self._connection, queue, added, self.now)
+
+    def _ask(self, statement: str, queue: str, priority: int, **more: int | str | None) -> Cursor:
+        binds = {
+            "ns": self.claim.ns, "queue": queue, "priority": priority, "now": self.now,
+            "steps": self._steps, "suspects": self.suspects,
+        }  # fmt: skip
+        return self._connection.execute(statement, {**binds, **more})
 
 
 def _held(connection: Connection, claim: JobClaim) -> tuple[Job, ...]:

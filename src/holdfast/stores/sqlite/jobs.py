@@ -6,7 +6,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from holdfast.model.jobs import JobRef
-from holdfast.model.writes import Outcome, Report
+from holdfast.model.writes import Notice, Outcome, Report
 from holdfast.stores.sqlite import said
 from holdfast.stores.sqlite.statements import queries
 
@@ -18,11 +18,15 @@ def is_held(connection: Connection, ns: str, run: str, job: JobRef) -> bool:
     return bool(connection.execute(SQL.is_job_held, _named(ns, run, job)).fetchone()[0])
 
 
-def end(connection: Connection, ns: str, run: str, job: JobRef) -> None:
-    """Take a held job off the list, and keep what was said of it last."""
-    connection.execute(SQL.end_job, _named(ns, run, job))
+def end(connection: Connection, ns: str, run: str, job: JobRef) -> tuple[Notice, ...]:
+    """Take a held job off the list, and keep what was said of it last.
+
+    Whoever waits for its slot should look.
+    """
+    [frees] = connection.execute(SQL.end_job, _named(ns, run, job)).fetchone()
     if job.annotations is not None:
         said.add(connection, ns, run, job.annotations)
+    return (Notice(ns, "", "ready"),) if frees else ()
 
 
 def report(connection: Connection, write: Report, now: int) -> Outcome:

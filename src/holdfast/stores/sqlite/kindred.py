@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from sqlite3 import Connection
 
+from holdfast.model.cache import CachedResult
 from holdfast.model.events import Event
 from holdfast.model.family import Kin, Link
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Free, Notice, Outcome, Write
-from holdfast.stores.sqlite import limits
+from holdfast.stores.sqlite import caching, limits
 from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
@@ -65,3 +66,7 @@ class Kindred:
     def free(self, write: Free) -> list[Notice]:
         """Give back what a run has at its queue."""
         return limits.free(self._connection, write)
+
+    def remember(self, kept: CachedResult) -> None:
+        """Keep a result for later calls."""
+        caching.remember(self._connection, kept)

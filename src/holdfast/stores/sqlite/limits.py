@@ -91,15 +91,15 @@ def states(connection: Connection, ns: str, now: int) -> list[QueueState]:
     found: list[QueueState] = []
     for row in connection.execute(SQL.queues_of_namespace, {"ns": ns}).fetchall():
         queue = queue_of(row)
-        here = {"ns": ns, "queue": queue.name, "priorities": PRIORITIES_JSON}
+        here = {"ns": ns, "queue": queue.name, "priorities": PRIORITIES_JSON, "now": now}
         held = connection.execute(SQL.held_of_queue, here).fetchone()[0]
         waiting = connection.execute(SQL.waiting_of_queue, here).fetchone()[0]
-        found.append(QueueState(queue, held, waiting, _in_time(connection, queue, now)[1]))
+        found.append(QueueState(queue, held, waiting, in_time(connection, queue, now)[1]))
     return found
 
 
-def _in_time(connection: Connection, queue: Queue, now: int) -> tuple[int, int | None]:
-    """Return how many runs the rate lets begin now; if none, when it lets the next one."""
+def in_time(connection: Connection, queue: Queue, now: int) -> tuple[int, int | None]:
+    """Return how many the rate lets begin now; if none, when it lets the next one."""
     if queue.rate_count is None or queue.rate_per is None:
         return MOST, None
     first, since = queue.admitted - queue.rate_count, now - queue.rate_per
@@ -107,6 +107,20 @@ def _in_time(connection: Connection, queue: Queue, now: int) -> tuple[int, int |
     rows: list[tuple[int, int]] = connection.execute(SQL.first_blocked, here).fetchall()
     allowed = queue.in_time(rows[0][0] if rows else None)
     return allowed, None if allowed else rows[0][1] + queue.rate_per
+
+
+def count(connection: Connection, queue: Queue, added: int, now: int) -> Queue:
+    """Note that so many were admitted; return the row of the queue as it is then."""
+    total = queue.admitted + added
+    here = {"ns": queue.ns, "queue": queue.name}
+    if queue.rate_count is not None:
+        rows = [{**here, "n": n, "at": now} for n in range(queue.admitted, total)]
+        connection.executemany(SQL.add_admission, rows)
+        first = total - queue.rate_count
+        connection.execute(SQL.forget_admissions, {**here, "first": first})
+    changed = queue._replace(admitted=total)
+    connection.execute(SQL.count_admissions, changed._asdict())
+    return changed
 
 
 class Lines:
@@ -173,7 +187,7 @@ class Lines:
             here = {"ns": queue.ns, "queue": name}
             held = self._connection.execute(SQL.held_of_queue, here).fetchone()[0]
         room = queue.room(held, self._held(queue))
-        return min(room, _in_time(self._connection, queue, self._now)[0]) if room else 0
+        return min(room, in_time(self._connection, queue, self._now)[0]) if room else 0
 
     def room_on_worker(self, name: str) -> int:
         """Return how many runs of a queue the claimer may take, whether they are new or not."""
@@ -202,23 +216,10 @@ class Lines:
         line = _Line(self._connection, queue, priority, self._claim, self._now)
         admitted, last_key = admit(line, queue.last_key, min(most, self.room(name)))
         if admitted:
-            self._count(queue, len(admitted), last_key)
+            after = queue._replace(last_key=last_key)
+            self.queues[name] = count(self._connection, after, len(admitted), self._now)
             self.begun.update(run.id for run in admitted)
         return admitted
-
-    def _count(self, queue: Queue, count: int, last_key: str | None) -> None:
-        total = queue.admitted + count
-        here = {"ns": queue.ns, "queue": queue.name}
-        if queue.rate_count is not None:
-            numbers = range(queue.admitted, total)
-            rows = [{**here, "n": n, "at": self._now} for n in numbers]
-            self._connection.executemany(SQL.add_admission, rows)
-            first = total - queue.rate_count
-            self._connection.execute(SQL.forget_admissions, {**here, "first": first})
-        changed = queue._replace(admitted=total, last_key=last_key)
-        values = {"ns": queue.ns, "name": queue.name, "admitted": total, "last_key": last_key}
-        self._connection.execute(SQL.count_admissions, values)
-        self.queues[queue.name] = changed
 
     def taken(self, runs: list[Run]) -> frozenset[str]:
         """Return which of the runs that were just taken have a ticket."""
@@ -234,7 +235,7 @@ class Lines:
     def next_at(self) -> list[int]:
         """Return when rates let the next runs begin."""
         standing = {name for _, _, name in self.heads()}
-        times = [_in_time(self._connection, self.queues[name], self._now)[1] for name in standing]
+        times = [in_time(self._connection, self.queues[name], self._now)[1] for name in standing]
         return [at for at in times if at is not None]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.model.dump import Dump
 from holdfast.model.moving import (
+    REKEYED,
     TABLES,
     Change,
     Close,
@@ -24,6 +25,7 @@ from holdfast.model.moving import (
     Move,
     Open,
     Release,
+    Reseal,
     Row,
     Standing,
     Table,
@@ -140,10 +142,10 @@ def _apply(connection: sqlite3.Connection, change: Change, now: int) -> bool:
             return _changed(connection, SQL.decide_move, {"id": change.move.id})
         case Open():
             return _open(connection, change)
-        case TakeBack():
-            return _forget(connection, change.move)
-        case Empty():
-            return _empty(connection, change.move)
+        case TakeBack() | Empty():
+            return _take_back(connection, change)
+        case Reseal():
+            return _reseal(connection, change, now)
 
 
 def _close(connection: sqlite3.Connection, move: Move) -> bool:
@@ -190,12 +192,28 @@ def _forget(connection: sqlite3.Connection, move: Move) -> bool:
     return True
 
 
-def _empty(connection: sqlite3.Connection, move: Move) -> bool:
-    if not _forget(connection, move):
+def _take_back(connection: sqlite3.Connection, change: TakeBack | Empty) -> bool:
+    if not _forget(connection, change.move):
         return False
-    for table in TABLES:
+    for table in TABLES if isinstance(change, Empty) else ():
         connection.execute(named(SQL.empty_table, table=table.name))
     return True
+
+
+def _reseal(connection: sqlite3.Connection, change: Reseal, now: int) -> bool:
+    key, columns = change.table.key, change.table.rest
+    names = {
+        "table": change.table.name, "key": ", ".join(key), "columns": ", ".join(columns),
+        "keys": ", ".join("?" * len(key)), "places": ", ".join("?" * len(columns)),
+    }  # fmt: skip
+    reseal, drop = named(SQL.reseal_row, **names), named(SQL.drop_row, **names)
+    missed = 0
+    for was, new in change.rows:
+        asked = drop if new is None else reseal
+        binds = was if new is None else (*new[len(key) :], *was)
+        missed += connection.execute(asked, binds).rowcount != 1
+    connection.execute(SQL.mark_pruned, (REKEYED, now))
+    return not missed
 
 
 def _unfence(connection: sqlite3.Connection) -> None:

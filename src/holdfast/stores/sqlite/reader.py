@@ -18,7 +18,7 @@ from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores import collecting
-from holdfast.stores.sqlite import forks, said, scheduling
+from holdfast.stores.sqlite import forks, limits, said, scheduling
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import queries
@@ -167,7 +167,9 @@ def export(connection: sqlite3.Connection, ns: str, run: str) -> Export | None:
             found = forks.merged(connection, ns, run, found, 0)
         inbox = connection.execute(SQL.all_messages, (ns, run)).fetchall()
         kept = labels(connection, ns, (run,)).get(run, NO_LABELS)
+        ticket = limits.ticket(connection, ns, run)
     finally:
         connection.execute("COMMIT")
     messages = tuple(map(Message._make, inbox))
-    return Export(Run._make(row), tuple(found), messages, kept)
+    key = "" if ticket is None else ticket.key
+    return Export(Run._make(row), tuple(found), messages, kept, key)

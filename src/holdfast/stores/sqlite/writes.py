@@ -19,6 +19,7 @@ from holdfast.model.writes import (
     Create,
     Define,
     Depart,
+    Forget,
     Free,
     Import,
     Move,
@@ -35,7 +36,7 @@ from holdfast.model.writes import (
     Write,
 )
 from holdfast.stores import kinship
-from holdfast.stores.sqlite import forks, jobs, limits, said, scheduling, waiting
+from holdfast.stores.sqlite import caching, forks, jobs, limits, said, scheduling, waiting
 from holdfast.stores.sqlite.kindred import Kindred
 from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.rows import add_bases, event_row, whole_row
@@ -116,7 +117,7 @@ def _add_labels(connection: Connection, ns: str, run: str, labels: Labels) -> No
 
 
 def _import(connection: Connection, write: Import, now: int) -> Outcome:
-    run, events, inbox, labels = write.export
+    run, events, inbox, labels, _ = write.export
     row = run._asdict()
     if write.origin is not None and not forks.may_fork(connection, run, write.origin):
         return Outcome(False, read_run(connection, run.ns, run.id))
@@ -128,6 +129,8 @@ def _import(connection: Connection, write: Import, now: int) -> Outcome:
         forks.add(connection, run, write.origin)
     _add_messages(connection, run.ns, run.id, inbox)
     _add_labels(connection, run.ns, run.id, labels)
+    if write.export.ticket is not None:
+        limits.add_ticket(connection, write.export.ticket, now)
     return Outcome(True, run)
 
 
@@ -250,11 +253,10 @@ def _put(connection: Connection, write: Put, now: int) -> Outcome:
     )  # fmt: skip
     if write.answers is not None:
         waiting.settle(connection, ns, run, write.answers, now)
-    if write.ends is not None:
-        jobs.end(connection, ns, run, write.ends)
+    heard = () if write.ends is None else jobs.end(connection, ns, run, write.ends)
     if write.secrets:
         _add_secrets(connection, ns, run, write.secrets)
-    return Outcome(True, changed)
+    return Outcome(True, changed, heard=heard)
 
 
 def _not_put(connection: Connection, write: Put) -> Outcome:
@@ -401,6 +403,7 @@ _APPLY: Mapping[type[Any], Callable[[Connection, Any, int], Outcome]] = {
     Define: _define,
     SetQueue: limits.set_queue,
     Reschedule: _reschedule,
+    Forget: caching.forget,
 }
 
 

@@ -8,6 +8,7 @@ from holdfast.model.backlog import Backlog
 from holdfast.ports.inspection import InspectedStore
 from holdfast.testing.clock import SECOND
 from holdfast.testing.conformance.harness import Harness, needs
+from holdfast.testing.conformance.limits import close, manage, start, take
 
 
 async def backlog(harness: Harness, ns: str = "default") -> list[Backlog]:
@@ -51,3 +52,21 @@ async def test_runs_that_wait_for_a_time_are_counted_apart_until_it_comes(
     assert await backlog(harness) == [Backlog("w", "q", 0, 1, 0)]
     harness.clock.advance(5 * SECOND)
     assert await backlog(harness) == [Backlog("w", "q", 1, 0, wake_at)]
+
+
+@needs("counts")
+async def test_runs_that_wait_for_a_slot_are_counted_apart_until_they_may_begin_or_are_overdue(
+    harness: Harness,
+) -> None:
+    await manage(harness, concurrency=1)
+    deadline = harness.clock() + 9 * SECOND
+    await start(harness, "a1", "a2", "a3", timeout=9 * SECOND)
+    assert await backlog(harness) == [Backlog("w", "q", 0, 0, 0, 3)]
+    assert await take(harness) == ["a1"]
+    assert await backlog(harness) == [Backlog("w", "q", 0, 0, 0, 2)]
+    await close(harness, "a1")
+    assert await take(harness) == ["a2"]
+    await harness.park(await harness.row("a2"), deadline + SECOND)
+    assert await backlog(harness) == [Backlog("w", "q", 0, 1, 0, 1)]
+    harness.clock.advance(9 * SECOND)
+    assert await backlog(harness) == [Backlog("w", "q", 1, 1, deadline, 0)]

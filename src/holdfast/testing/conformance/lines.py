@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from holdfast.errors import IllegalMove, RunClosed
-from holdfast.model.commands import ExpireRun
+from holdfast.model.commands import ExpireRun, ImportRun
 from holdfast.model.events import Event
+from holdfast.model.exports import document_of, export_of
 from holdfast.model.limits import Place
 from holdfast.model.run import Run
 from holdfast.model.writes import Claimed, Free
 from holdfast.testing.clock import SECOND
+from holdfast.testing.conformance.forks import exported, fork
 from holdfast.testing.conformance.harness import Harness, ids, refused
 from holdfast.testing.conformance.limits import close, manage, pause, start, state, take, ticket
 
@@ -223,6 +225,19 @@ async def test_a_run_that_begins_meanwhile_is_not_ended(harness: Harness) -> Non
         await harness.send(ExpireRun("default", "a1", at, "q"))
 
 
+async def test_a_run_that_is_cancelled_after_its_time_in_line_ends_as_cancelled(
+    harness: Harness,
+) -> None:
+    await manage(harness, concurrency=1)
+    await start(harness, "a1")
+    await harness.start("b1", queue="q", place=Place("b", SECOND))
+    assert await take(harness) == ["a1"]
+    assert await take(harness) == []
+    harness.clock.advance(2 * SECOND)
+    await harness.cancel("b1")
+    assert await take(harness) == ["b1"], "it needs no slot to end"
+
+
 async def test_a_run_may_wait_so_long_from_when_it_is_due(harness: Harness) -> None:
     later = harness.store.now() + SECOND
     await harness.start("a1", queue="q", place=Place("", SECOND), wake_at=later)
@@ -230,3 +245,43 @@ async def test_a_run_may_wait_so_long_from_when_it_is_due(harness: Harness) -> N
     assert (await harness.claim(limit=0)).overdue == ()
     harness.clock.advance(1)
     assert [each.run for each in (await harness.claim(limit=0)).overdue] == ["a1"]
+
+
+async def test_a_fork_takes_turns_as_its_origin_does(harness: Harness) -> None:
+    await manage(harness, concurrency=9, key_concurrency=1)
+    await start(harness, "a1")
+    assert await take(harness) == ["a1"]
+    await fork(harness, None, "a2", of="a1")
+    await fork(harness, None, "a3", of="a1", input=b"[2]")
+    assert await take(harness) == [], "one of the key holds a slot"
+    assert {(await ticket(harness, id)).key for id in ("a2", "a3")} == {"a"}
+    await close(harness, "a1")
+    assert await take(harness) == ["a2"]
+    assert (await exported(harness, "a2")).queue_key == "a"
+
+
+async def test_a_run_from_a_file_takes_turns_as_it_did(harness: Harness) -> None:
+    await start(harness, "a1", "a2")
+    assert await take(harness) == ["a1", "a2"]
+    await close(harness, "a1")
+    for id in ("a1", "a2"):
+        read = export_of(document_of(await exported(harness, id)))
+        await harness.send(ImportRun("default", f"{id}-copy", read, harness.store.now()))
+    await manage(harness, key_concurrency=1)
+    closed, opened = [await ticket(harness, f"{id}-copy") for id in ("a1", "a2")]
+    assert (closed.key, closed.state) == ("a", "done")
+    assert (opened.key, opened.state) == ("a", "new")
+    await harness.move("resume", "a2-copy")
+    assert await take(harness) == [], "one of the key holds a slot"
+    await close(harness, "a2")
+    assert await take(harness) == ["a2-copy"]
+
+
+async def test_a_queue_is_managed_once_a_run_with_a_key_is_brought_in(harness: Harness) -> None:
+    await start(harness, "a1")
+    export = (await exported(harness, "a1"))._replace(queue_key="b")
+    elsewhere = export._replace(run=export.run._replace(queue="new"))
+    await harness.send(ImportRun("default", "copy", elsewhere, harness.store.now()))
+    assert (await state(harness, "new")).waiting == 0
+    await harness.move("resume", "copy")
+    assert "copy" in await take(harness)

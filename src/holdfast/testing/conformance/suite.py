@@ -14,7 +14,7 @@ TOPICS = (
     "limits", "lines",
     "versions", "leases", "queries", "labels", "filters", "exports", "moves", "deadlines",
     "retries", "reruns", "forks", "continuations", "retention", "annotations", "children", "waits",
-    "transactions", "jobs", "schedules", "secrets",
+    "transactions", "jobs", "job_limits", "schedules", "secrets", "cache",
     "isolation", "notices", "durability", "sharing",
 )  # fmt: skip
 

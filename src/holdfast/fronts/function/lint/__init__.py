@@ -20,8 +20,9 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from holdfast.fronts.function.lint.rules import RULES, Rule
-from holdfast.fronts.function.lint.walk import Function, Walk
+from holdfast.fronts.function.lint.hiding import hidden_errors
+from holdfast.fronts.function.lint.rules import HIDDEN, RULES, Rule
+from holdfast.fronts.function.lint.walk import Found, Function, Walk
 from holdfast.fronts.function.workflow import Workflow
 
 __all__ = ["RULES", "Finding", "Rule", "findings", "tell"]
@@ -34,7 +35,7 @@ _told: set[tuple[str, int]] = set()
 
 
 class Finding(NamedTuple):
-    """Something in a body that could not be replayed."""
+    """Something in a body that could not be replayed, or an error that a node hides."""
 
     workflow: str
     rule: str
@@ -46,34 +47,49 @@ class Finding(NamedTuple):
     instead: str
 
     def __str__(self) -> str:
+        place = "node" if self.rule == HIDDEN.name else "workflow body"
         return (
             f"{PurePath(self.file).name}:{self.line} in {self.function}: {self.what} in a "
-            f"workflow body: {self.why}. Write {self.instead}. "
+            f"{place}: {self.why}. Write {self.instead}. "
             f"If it must be so: # holdfast: allow({self.rule})"
         )
 
 
 def findings(workflow: Workflow[..., Any]) -> list[Finding]:
-    """Return what is found in a workflow's body and its helpers, by file and line."""
-    to_read = [inspect.unwrap(source) for source in workflow.sources]
+    """Return what is found in a workflow's body, its helpers and its nodes, by file and line."""
     found: dict[tuple[str, int, str], Finding] = {}
+    to_read = [inspect.unwrap(source) for source in workflow.sources]
     for function in to_read:  # grows while it is read
-        if not isinstance(function, FunctionType):
-            continue
-        file, lines = function.__code__.co_filename, _lines(function)
-        node = _node_of(function, lines)
-        if node is None:
-            continue
-        walk = Walk(function, node)
-        for place, rule, what in walk.findings():
-            line: int = getattr(place, "lineno", node.lineno)
-            last: int = getattr(place, "end_lineno", None) or line
-            if rule.name not in _allowed(lines[line - 1 : last]):
-                why = (rule.why, rule.instead)
-                told = Finding(workflow.name, rule.name, file, line, node.name, what, *why)
-                found.setdefault((file, line, rule.name), told)
-        to_read += [helper for helper in walk.helpers if helper not in to_read]
+        if (node := _read(function)) is not None:
+            walk = Walk(function, node)
+            _add(found, workflow.name, function, node, walk.findings())
+            to_read += [helper for helper in walk.helpers if helper not in to_read]
+    for function in map(inspect.unwrap, workflow.nodes):
+        if (node := _read(function)) is not None:
+            _add(found, workflow.name, function, node, hidden_errors(function, node))
     return sorted(found.values(), key=lambda finding: (finding.file, finding.line))
+
+
+def _read(function: object) -> Function | None:
+    """Return the source of a function, as a tree."""
+    return _node_of(function, _lines(function)) if isinstance(function, FunctionType) else None
+
+
+def _add(
+    found: dict[tuple[str, int, str], Finding],
+    workflow: str,
+    function: FunctionType,
+    node: Function,
+    places: Iterable[Found],
+) -> None:
+    """Take in what was found in one function, unless it is allowed there."""
+    file, lines = function.__code__.co_filename, _lines(function)
+    for place, rule, what in places:
+        line: int = getattr(place, "lineno", node.lineno)
+        last: int = getattr(place, "end_lineno", None) or line
+        if rule.name not in _allowed(lines[line - 1 : last]):
+            told = Finding(workflow, rule.name, file, line, node.name, what, rule.why, rule.instead)
+            found.setdefault((file, line, rule.name), told)
 
 
 def tell(workflows: Iterable[Workflow[..., Any]]) -> None:

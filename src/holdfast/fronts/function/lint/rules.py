@@ -162,10 +162,16 @@ SWALLOWED = Rule(
     "a cancel of the run is lost with it",
     "`except Exception:`, or `raise` at the end of the handler",
 )
+HIDDEN = Rule(
+    "hidden",
+    "`except Exception: pass` in a node of a graph",
+    "the run goes on as if the node had worked, and nothing is tried again",
+    "`except` with the error that you expect, let it raise, or return what says that it failed",
+)
 
 RULES = (
     CLOCK, SLEEP, RANDOM, UUID, SECRETS, REVEAL, ENVIRON, FILE, NETWORK, PROCESS, THREADS,
-    AS_COMPLETED, SETS, GLOBALS, UNAWAITED, SWALLOWED, PRINT,
+    AS_COMPLETED, SETS, GLOBALS, UNAWAITED, SWALLOWED, PRINT, HIDDEN,
 )  # fmt: skip
 
 _EXACT = {name: rule for rule in RULES for name in rule.calls.split() if not name.endswith(".")}

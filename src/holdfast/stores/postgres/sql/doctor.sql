@@ -55,9 +55,11 @@ ORDER BY c.relname
 -- By the index of what can be claimed: closed runs are not in it, however many there are.
 SELECT
     r.workflow, r.queue, count(*) FILTER (WHERE r.wake_at <= c.now),
-    count(*) FILTER (WHERE r.wake_at > c.now),
-    coalesce(min(r.wake_at) FILTER (WHERE r.wake_at <= c.now), 0)
+    count(*) FILTER (WHERE r.wake_at > c.now AND t.run IS NULL),
+    coalesce(min(r.wake_at) FILTER (WHERE r.wake_at <= c.now), 0),
+    count(*) FILTER (WHERE r.wake_at > c.now AND t.run IS NOT NULL)
 FROM holdfast.runs r
+LEFT JOIN holdfast.tickets t ON t.ns = r.ns AND t.run = r.id AND t.state = 'waiting'
 CROSS JOIN (SELECT holdfast.clock(:now::int8) AS now OFFSET 0) c
 WHERE r.ns = :ns::text AND r.wake_at IS NOT NULL AND r.status IN ('pending', 'waiting')
 GROUP BY r.workflow, r.queue

@@ -9,9 +9,11 @@ WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
 FOR UPDATE
 
 -- name: end_job
-DELETE FROM holdfast.jobs
+-- Tells whether it frees what others may wait for.
+DELETE FROM holdfast.jobs j
 WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
     AND owner IS NOT DISTINCT FROM :owner::text
+RETURNING EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.ns = j.ns AND q.name = j.queue)
 
 -- name: give_job_back
 UPDATE holdfast.jobs SET owner = NULL, begun_at = NULL, wake_at = :at::int8
@@ -34,7 +36,9 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     FROM used WHERE used.queue IS NOT NULL
 )
 , lanes AS MATERIALIZED (
-    SELECT s.queue, p.priority
+    SELECT s.queue, p.priority, EXISTS (
+            SELECT 1 FROM holdfast.queues q WHERE q.ns = :ns AND q.name = s.queue
+        ) AS is_managed
     FROM (
         SELECT unnest(:queues::text[]) AS queue
         UNION ALL
@@ -61,6 +65,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
         LIMIT :limit
         FOR UPDATE OF j SKIP LOCKED
     ) j
+    WHERE NOT l.is_managed
     ORDER BY j.priority, j.wake_at, j.run, j.key
     LIMIT :limit
 )
@@ -80,6 +85,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
         LIMIT :suspects
         FOR UPDATE OF j SKIP LOCKED
     ) j
+    WHERE NOT l.is_managed
     ORDER BY j.priority, j.wake_at, j.run, j.key
     LIMIT :suspects
 )
@@ -125,7 +131,9 @@ SELECT
                 )
             LIMIT 1
         ) j
+        WHERE NOT l.is_managed
     ) AS is_due,
+    (SELECT array_agg(DISTINCT queue) FROM lanes WHERE is_managed) AS managed,
     (
         SELECT min(j.wake_at) FROM lanes l
         CROSS JOIN LATERAL (
@@ -142,6 +150,65 @@ SELECT
         FROM holdfast.jobs j LEFT JOIN holdfast.workers w ON w.id = j.owner
         WHERE j.owner IS NOT NULL AND j.owner <> :worker
     ) AS holders
+
+-- name: job_heads
+-- The lanes of managed queues with due jobs, and of all others together, each with since when its
+-- first is due.
+, heads AS MATERIALIZED (
+    SELECT l.queue, l.priority, l.is_managed, first.wake_at
+    FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT j.wake_at FROM holdfast.jobs j
+        WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+            AND wake_at <= (SELECT now FROM clock)
+            AND step = ANY (:steps::text[])
+            AND (strikes < 2 OR :suspects::int8 > 0)
+            AND NOT EXISTS (
+                SELECT 1 FROM holdfast.runs r
+                WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
+            )
+        ORDER BY wake_at, run, key
+        LIMIT 1
+    ) first
+)
+SELECT priority, min(wake_at) AS since, CASE WHEN is_managed THEN queue ELSE '' END AS queue
+FROM heads
+GROUP BY 1, 3
+ORDER BY 1, 2, 3
+
+-- name: riding_jobs
+SELECT EXISTS (
+    SELECT 1 FROM unnest(:queues::text[], :priorities::int8[]) AS l (queue, priority)
+    CROSS JOIN LATERAL holdfast.riding_jobs(
+        :ns, l.queue, l.priority, :steps::text[], :suspects::int8, :now::int8
+    )
+)
+
+-- name: admit_jobs
+-- Take from one line.
+WITH picked AS MATERIALIZED (
+    SELECT p.*
+    FROM holdfast.admit_jobs(
+        :ns, :queue, :priority::int8, :limit::int8, :slots::int8, :key_most::int8, :after_key,
+        :worker, :steps::text[], :suspects::int8, :now::int8
+    ) WITH ORDINALITY AS p (of_run, of_job, of_key, rides, place)
+)
+, renewed AS (
+    INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
+    SELECT :worker, :now::int8 + :lease::int8, :now::int8, :address, :info
+    WHERE EXISTS (SELECT 1 FROM picked)
+    ON CONFLICT (id) DO UPDATE
+    SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
+        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+)
+SELECT of_run, of_job, of_key, rides FROM picked ORDER BY place
+
+-- name: admitted_jobs
+SELECT j.*
+FROM unnest(:runs::text[], :keys::text[]) WITH ORDINALITY AS p (run, key, place)
+JOIN holdfast.jobs j ON j.ns = :ns AND j.run = p.run AND j.key = p.key
+ORDER BY p.place
 
 -- name: held_jobs
 SELECT * FROM holdfast.jobs WHERE owner = :worker AND ns = :ns ORDER BY run, key

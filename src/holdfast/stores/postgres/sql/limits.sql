@@ -14,17 +14,18 @@ FOR NO KEY UPDATE
 -- name: put_queue
 INSERT INTO holdfast.queues (
     ns, name, concurrency, key_concurrency, worker_concurrency, rate_count, rate_per, paused,
-    changed_at, admitted, last_key
+    changed_at, admitted, last_key, last_job_key
 )
 VALUES (
     :ns, :name, :concurrency, :key_concurrency, :worker_concurrency, :rate_count, :rate_per,
-    :paused, :changed_at, :admitted, :last_key
+    :paused, :changed_at, :admitted, :last_key, :last_job_key
 )
 ON CONFLICT (ns, name) DO UPDATE
 SET concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
     worker_concurrency = excluded.worker_concurrency, rate_count = excluded.rate_count,
     rate_per = excluded.rate_per, paused = excluded.paused, changed_at = excluded.changed_at,
-    admitted = excluded.admitted, last_key = excluded.last_key
+    admitted = excluded.admitted, last_key = excluded.last_key,
+    last_job_key = excluded.last_job_key
 
 -- name: add_queue
 INSERT INTO holdfast.queues (ns, name, paused, changed_at, admitted)
@@ -34,6 +35,10 @@ RETURNING 1
 
 -- name: ticket
 SELECT * FROM holdfast.tickets WHERE ns = :ns AND run = :run
+
+-- name: add_ticket
+INSERT INTO holdfast.tickets (ns, run, queue, key, priority, due_at, expires_at, state, admitted_at)
+VALUES (:ns, :run, :queue, :key, :priority, :due_at, :expires_at, :state, :admitted_at)
 
 -- name: free_tickets
 UPDATE holdfast.tickets SET state = 'done', expires_at = NULL
@@ -92,16 +97,16 @@ FROM unplaced u JOIN joined j ON j.ns = u.ns AND j.run = u.id
 WHERE r.ns = u.ns AND r.id = u.id
 
 -- name: rooms
--- What keeps each managed queue: slots held, runs on this worker, the first admission that is too
--- recent for the rate.
+-- What keeps each managed queue: slots held, runs and jobs on this worker, the first admission that
+-- is too recent for the rate.
 SELECT q.name,
-    CASE WHEN q.concurrency IS NULL THEN 0 ELSE (
-        SELECT count(*) FROM holdfast.tickets t
-        WHERE t.ns = q.ns AND t.queue = q.name AND t.state = 'admitted'
-    ) END AS held,
+    CASE WHEN q.concurrency IS NULL THEN 0 ELSE holdfast.held(q.ns, q.name, NULL) END AS held,
     CASE WHEN q.worker_concurrency IS NULL THEN 0 ELSE (
         SELECT count(*) FROM holdfast.runs r
         WHERE r.owner = :worker AND r.ns = q.ns AND r.queue = q.name
+    ) + (
+        SELECT count(*) FROM holdfast.jobs j
+        WHERE j.owner = :worker AND j.ns = q.ns AND j.queue = q.name
     ) END AS on_worker,
     a.n AS blocked, a.at AS blocked_at
 FROM holdfast.queues q
@@ -180,7 +185,12 @@ SELECT EXISTS (
         SELECT 1 FROM holdfast.runs r
         LEFT JOIN holdfast.tickets t ON t.ns = r.ns AND t.run = r.id
         WHERE r.ns = :ns AND r.queue = q.name AND r.priority = p.priority AND r.wake_at <= :now::int8
-            AND (t.expires_at IS NULL OR t.expires_at > :now::int8)
+            -- One whose time in line is over goes on only to end.
+            AND (
+                t.expires_at IS NULL OR t.expires_at > :now::int8
+                OR r.status IN ('paused', 'blocked')
+                OR (r.epoch = 0 AND (r.cancel = 1 OR r.deadline <= :now::int8))
+            )
         LIMIT 1
     ) r
 )
@@ -227,7 +237,8 @@ WITH added AS (
     DELETE FROM holdfast.admissions
     WHERE ns = :ns AND queue = :name AND n < :admitted::int8 - :rate_count::int8
 )
-UPDATE holdfast.queues SET admitted = :admitted::int8, last_key = :last_key
+UPDATE holdfast.queues
+SET admitted = :admitted::int8, last_key = :last_key, last_job_key = :last_job_key
 WHERE ns = :ns AND name = :name
 
 -- name: overdue_tickets
@@ -237,12 +248,13 @@ ORDER BY expires_at, run
 LIMIT 100
 
 -- name: queue_states
-SELECT q.*, (
-        SELECT count(*) FROM holdfast.tickets t
-        WHERE t.ns = q.ns AND t.queue = q.name AND t.state = 'admitted'
-    ) AS held, (
+SELECT q.*, holdfast.held(q.ns, q.name, NULL) AS held, (
         SELECT count(*) FROM holdfast.tickets t
         WHERE t.ns = q.ns AND t.queue = q.name AND t.state = 'waiting'
+    ) + (
+        SELECT count(*) FROM holdfast.jobs j
+        WHERE j.ns = q.ns AND j.queue = q.name AND j.owner IS NULL
+            AND j.wake_at <= holdfast.clock(:now::int8)
     ) AS waiting, a.n AS blocked, a.at AS blocked_at
 FROM holdfast.queues q
 LEFT JOIN LATERAL (

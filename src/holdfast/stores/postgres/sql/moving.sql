@@ -5,6 +5,10 @@ ORDER BY closed DESC, at DESC LIMIT 1
 -- name: closed_by
 SELECT role || ' ' || place FROM holdfast.moves WHERE closed
 
+-- name: went_to
+-- Where the runs went for good: a move that is not decided may be taken back.
+SELECT place FROM holdfast.moves WHERE role = 'source' AND state = 'moved'
+
 -- name: holders
 -- Who may hold something: workers, and owners of runs and jobs that have no row.
 SELECT id, lease_until, address FROM holdfast.workers
@@ -105,3 +109,22 @@ TRUNCATE holdfast.{table}
 -- Columns that hold true and false, which elsewhere are numbers.
 SELECT table_name::text, column_name::text FROM information_schema.columns
 WHERE table_schema = 'holdfast' AND udt_name = 'bool'
+
+-- name: reseal_row
+-- Many at once. It waits for nobody who has such a row: what it leaves out is found again.
+WITH mine AS (
+    SELECT g.* FROM unnest({arrays}) AS g ({names})
+    JOIN holdfast.{table} t ON {is_row} AND {is_same}
+    FOR NO KEY UPDATE OF t SKIP LOCKED
+)
+UPDATE holdfast.{table} t SET {changes} FROM mine WHERE {is_row}
+RETURNING 1
+
+-- name: drop_row
+WITH mine AS (
+    SELECT g.* FROM unnest({arrays}) AS g ({names})
+    JOIN holdfast.{table} t ON {is_row} AND {is_same}
+    FOR UPDATE OF t SKIP LOCKED
+)
+DELETE FROM holdfast.{table} t USING mine WHERE {is_row}
+RETURNING 1

@@ -351,19 +351,21 @@ SELECT n, ns, id FROM notes
 , jobs AS (
     INSERT INTO holdfast.jobs (
         ns, run, key, generation, attempt, secret, step, queue, priority, args, terms, asked_at,
-        wake_at, start_by, owner, epoch, strikes, begun_at
+        wake_at, start_by, owner, epoch, strikes, begun_at, queue_key
     )
     SELECT s.ns, s.run, s.key, s.generation, s.attempt, s.secret, s.step, s.queue, s.priority,
-        s.args, s.terms, s.asked_at, s.wake_at, s.start_by, s.owner, s.epoch, s.strikes, s.begun_at
+        s.args, s.terms, s.asked_at, s.wake_at, s.start_by, s.owner, s.epoch, s.strikes,
+        s.begun_at, s.queue_key
     FROM unnest(
         :job_n::int4[], :job_ns::text[], :job_run::text[], :job_key::text[],
         :job_generation::int8[], :job_attempt::int8[], :job_secret::text[], :job_step::text[],
         :job_queue::text[], :job_priority::int8[], :job_args::bytea[], :job_terms::bytea[],
         :job_asked_at::int8[], :job_wake_at::int8[], :job_start_by::int8[], :job_owner::text[],
-        :job_epoch::int8[], :job_strikes::int8[], :job_begun_at::int8[]
+        :job_epoch::int8[], :job_strikes::int8[], :job_begun_at::int8[],
+        :job_queue_key::text[]
     ) AS s (
         n, ns, run, key, generation, attempt, secret, step, queue, priority, args, terms, asked_at,
-        wake_at, start_by, owner, epoch, strikes, begun_at
+        wake_at, start_by, owner, epoch, strikes, begun_at, queue_key
     )
     JOIN applied a ON a.n = s.n
     ON CONFLICT (ns, run, key) DO UPDATE
@@ -371,7 +373,8 @@ SELECT n, ns, id FROM notes
         step = excluded.step, queue = excluded.queue, priority = excluded.priority,
         args = excluded.args, terms = excluded.terms, asked_at = excluded.asked_at,
         wake_at = excluded.wake_at, start_by = excluded.start_by, owner = excluded.owner,
-        epoch = excluded.epoch, strikes = excluded.strikes, begun_at = excluded.begun_at
+        epoch = excluded.epoch, strikes = excluded.strikes, begun_at = excluded.begun_at,
+        queue_key = excluded.queue_key
 )
 
 -- name: round_drops

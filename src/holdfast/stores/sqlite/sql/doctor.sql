@@ -40,9 +40,12 @@ SELECT id, lease_until FROM workers ORDER BY id
 -- name: backlog
 -- By the index of what can be claimed: closed runs are not in it, however many there are.
 SELECT
-    workflow, queue, count(*) FILTER (WHERE wake_at <= :now),
-    count(*) FILTER (WHERE wake_at > :now), coalesce(min(wake_at) FILTER (WHERE wake_at <= :now), 0)
-FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND wake_at IS NOT NULL AND status IN ('pending', 'waiting')
-GROUP BY workflow, queue
-ORDER BY workflow, queue
+    r.workflow, r.queue, count(*) FILTER (WHERE r.wake_at <= :now),
+    count(*) FILTER (WHERE r.wake_at > :now AND t.run IS NULL),
+    coalesce(min(r.wake_at) FILTER (WHERE r.wake_at <= :now), 0),
+    count(*) FILTER (WHERE r.wake_at > :now AND t.run IS NOT NULL)
+FROM runs r INDEXED BY runs_claim
+LEFT JOIN tickets t ON t.ns = r.ns AND t.run = r.id AND t.state = 'waiting'
+WHERE r.ns = :ns AND r.wake_at IS NOT NULL AND r.status IN ('pending', 'waiting')
+GROUP BY r.workflow, r.queue
+ORDER BY r.workflow, r.queue

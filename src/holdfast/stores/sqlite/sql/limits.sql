@@ -7,17 +7,18 @@ SELECT * FROM queues WHERE ns = :ns ORDER BY name
 -- name: put_queue
 INSERT INTO queues (
     ns, name, concurrency, key_concurrency, worker_concurrency, rate_count, rate_per, paused,
-    changed_at, admitted, last_key
+    changed_at, admitted, last_key, last_job_key
 )
 VALUES (
     :ns, :name, :concurrency, :key_concurrency, :worker_concurrency, :rate_count, :rate_per,
-    :paused, :changed_at, :admitted, :last_key
+    :paused, :changed_at, :admitted, :last_key, :last_job_key
 )
 ON CONFLICT (ns, name) DO UPDATE
 SET concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
     worker_concurrency = excluded.worker_concurrency, rate_count = excluded.rate_count,
     rate_per = excluded.rate_per, paused = excluded.paused, changed_at = excluded.changed_at,
-    admitted = excluded.admitted, last_key = excluded.last_key
+    admitted = excluded.admitted, last_key = excluded.last_key,
+    last_job_key = excluded.last_job_key
 
 -- name: is_managed
 SELECT EXISTS (SELECT 1 FROM queues WHERE ns = ? AND name = ?)
@@ -108,20 +109,48 @@ ORDER BY t.due_at, t.run
 LIMIT 1
 
 -- name: held_of_queue
-SELECT count(*) FROM tickets INDEXED BY tickets_held
-WHERE ns = :ns AND queue = :queue AND state = 'admitted'
+-- Slots that are held: by runs, and by jobs that are not done in the slot of their run.
+SELECT (
+        SELECT count(*) FROM tickets INDEXED BY tickets_held
+        WHERE ns = :ns AND queue = :queue AND state = 'admitted'
+    ) + (
+        SELECT count(*) FROM jobs INDEXED BY jobs_slots
+        WHERE ns = :ns AND queue = :queue AND owner IS NOT NULL
+    ) - (
+        SELECT count(DISTINCT j.run)
+        FROM jobs j INDEXED BY jobs_slots CROSS JOIN tickets t ON t.ns = j.ns AND t.run = j.run
+        WHERE j.ns = :ns AND j.queue = :queue AND j.owner IS NOT NULL
+            AND t.queue = j.queue AND t.state = 'admitted'
+    )
 
 -- name: held_of_key
-SELECT count(*) FROM tickets INDEXED BY tickets_held
-WHERE ns = :ns AND queue = :queue AND key = :key AND state = 'admitted'
+SELECT (
+        SELECT count(*) FROM tickets INDEXED BY tickets_held
+        WHERE ns = :ns AND queue = :queue AND key = :key AND state = 'admitted'
+    ) + (
+        SELECT count(*) FROM jobs INDEXED BY jobs_slots
+        WHERE ns = :ns AND queue = :queue AND queue_key = :key AND owner IS NOT NULL
+    ) - (
+        SELECT count(DISTINCT j.run)
+        FROM jobs j INDEXED BY jobs_slots CROSS JOIN tickets t ON t.ns = j.ns AND t.run = j.run
+        WHERE j.ns = :ns AND j.queue = :queue AND j.queue_key = :key AND j.owner IS NOT NULL
+            AND t.queue = j.queue AND t.key = j.queue_key AND t.state = 'admitted'
+    )
 
 -- name: held_on_worker
-SELECT count(*) FROM runs WHERE owner = :worker AND ns = :ns AND queue = :queue
+SELECT (SELECT count(*) FROM runs WHERE owner = :worker AND ns = :ns AND queue = :queue)
+    + (SELECT count(*) FROM jobs WHERE owner = :worker AND ns = :ns AND queue = :queue)
 
 -- name: waiting_of_queue
-SELECT count(*) FROM tickets INDEXED BY tickets_line
-WHERE ns = :ns AND queue = :queue AND state = 'waiting'
-    AND priority IN (SELECT value FROM json_each(:priorities))
+SELECT (
+        SELECT count(*) FROM tickets INDEXED BY tickets_line
+        WHERE ns = :ns AND queue = :queue AND state = 'waiting'
+            AND priority IN (SELECT value FROM json_each(:priorities))
+    ) + (
+        SELECT count(*) FROM jobs INDEXED BY jobs_due
+        WHERE ns = :ns AND queue = :queue AND owner IS NULL AND wake_at <= :now
+            AND priority IN (SELECT value FROM json_each(:priorities))
+    )
 
 -- name: overdue_tickets
 SELECT * FROM tickets INDEXED BY tickets_expiring
@@ -143,7 +172,8 @@ INSERT INTO admissions (ns, queue, n, at) VALUES (:ns, :queue, :n, :at)
 DELETE FROM admissions WHERE ns = :ns AND queue = :queue AND n < :first
 
 -- name: count_admissions
-UPDATE queues SET admitted = :admitted, last_key = :last_key WHERE ns = :ns AND name = :name
+UPDATE queues SET admitted = :admitted, last_key = :last_key, last_job_key = :last_job_key
+WHERE ns = :ns AND name = :name
 
 -- name: delete_ticket
 DELETE FROM tickets WHERE ns = ? AND run = ?

@@ -4,6 +4,10 @@ SELECT id, role, place, state, at, step, progress FROM moves ORDER BY closed DES
 -- name: closed_by
 SELECT role || ' ' || place FROM moves WHERE closed
 
+-- name: went_to
+-- Where the runs went for good: a move that is not decided may be taken back.
+SELECT place FROM moves WHERE role = 'source' AND state = 'moved'
+
 -- name: holders
 -- Who may hold something: workers, and owners of runs and jobs that have no row.
 SELECT id, lease_until, '' FROM workers
@@ -74,3 +78,10 @@ SELECT count(*) FROM {table}
 
 -- name: empty_table
 DELETE FROM {table}
+
+-- name: reseal_row
+UPDATE {table} SET ({columns}) = ({places})
+WHERE ({key}) = ({keys}) AND ({columns}) IS ({places})
+
+-- name: drop_row
+DELETE FROM {table} WHERE ({key}) = ({keys}) AND ({columns}) IS ({places})

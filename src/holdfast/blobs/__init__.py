@@ -1,0 +1,1 @@
+"""Blob stores: a directory, S3, and the memory of a test."""

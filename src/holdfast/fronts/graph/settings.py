@@ -1,0 +1,85 @@
+"""How a graph is run, as data. To change one: `dataclasses.replace(config, ...)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.errors import BadDefinition
+
+MAX_ITERATIONS = 1_000
+"""How many nodes a run may visit, unless its graph says so."""
+MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointConfig:
+    """Where the runs of a graph are kept: "memory", or a URL as for `app.open`.
+
+    Every node is recorded, none that was recorded runs again, and a run can be resumed, rerun and
+    forked at each, during the run and after it. `interval` and `preserve`, with which others say
+    how much of that they want, are taken and checked; they change nothing.
+    """
+
+    interval: int = 0
+    preserve: bool = False
+    store: str = MEMORY
+
+    def __post_init__(self) -> None:
+        if type(self.interval) is not int or self.interval < 0:
+            raise BadDefinition(
+                what=f"CheckpointConfig: interval={self.interval!r:.60} is no number of nodes",
+                hint="Give an int, 0 or more.",
+            )
+        if type(self.preserve) is not bool:
+            raise BadDefinition(
+                what=f"CheckpointConfig: preserve={self.preserve!r:.60} is no bool",
+                hint="Give True or False.",
+            )
+        store: object = self.store
+        if not isinstance(store, str) or not store:
+            raise BadDefinition(
+                what=f"CheckpointConfig: store={self.store!r:.60} is no store",
+                hint='Give "memory", or a URL such as "sqlite:///papers.db".',
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphConfig:
+    """A graph's name, and how its runs are treated.
+
+    A run that visits more than `max_iterations` nodes fails. `observer` names who is told of what
+    happens: "noop" is nobody, "slog" is a logger of the standard library.
+    """
+
+    name: str
+    observer: str = "noop"
+    max_iterations: int = MAX_ITERATIONS
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.observer, str):
+            raise BadDefinition(
+                what=f"GraphConfig: observer={self.observer!r:.60} is no name",
+                hint="Give an observer itself to hf.new_graph_with_deps(config, observer).",
+            )
+        if not isinstance(self.checkpoint, CheckpointConfig):
+            raise BadDefinition(
+                what=f"GraphConfig: checkpoint={self.checkpoint!r:.60} is no CheckpointConfig",
+                hint="Write checkpoint=hf.CheckpointConfig(interval=1).",
+            )
+
+
+def default_graph_config(name: str) -> GraphConfig:
+    """Return how a graph is run if nothing else is said."""
+    return GraphConfig(name)
+
+
+def checked_config(config: GraphConfig) -> GraphConfig:
+    """Return it if it is one. Raises `BadDefinition`."""
+    given: object = config
+    if isinstance(given, GraphConfig):
+        return given
+    raise BadDefinition(
+        what=f"A graph was given {given!r:.60} as its config",
+        hint='Write hf.StateGraph(hf.default_graph_config("classify")), or app.graph("classify").',
+    )

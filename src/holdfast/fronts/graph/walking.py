@@ -1,0 +1,210 @@
+"""The walk of a run through its graph: the body of every graph, written with what bodies have.
+
+    visit a node -> its changes -> the first way out that fits -> the next node ... until END
+
+A node that is a step is asked for like any step, so what it changed is recorded once, and after a
+crash the walk comes to the same place without running it again. Branches of a fork are tasks: their
+keys begin with the branch's first node, `detect[1]/classify.score#1`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from holdfast.errors import ExecutionError, HoldfastError
+from holdfast.fronts.graph.blueprint import Blueprint, Node
+from holdfast.fronts.graph.carrying import since
+from holdfast.fronts.graph.edges import END, START, Edge, Fork, Routes
+from holdfast.fronts.graph.merging import Branch, merged
+from holdfast.fronts.graph.shapes import Delta
+from holdfast.machine import current
+from holdfast.machine.decisions import decisions_of
+from holdfast.machine.values import digest
+
+
+class Place(NamedTuple):
+    """Where a walk has come to, with which state and how that came about, and who wrote its fields
+    since it began."""
+
+    node: str
+    state: Any
+    writers: Mapping[str, str]
+    past: bytes
+
+
+class Walk:
+    """One run's way. The count of visits is that of all branches together."""
+
+    def __init__(self, graph: Blueprint, visits: list[str] | None = None) -> None:
+        self.graph = graph
+        self.path: list[str] = [] if visits is None else visits
+
+    async def begin(self, state: Any, secrets: Sequence[str] = ()) -> Any:
+        """Be the whole of a run, in which there are secrets of these names. See `run`."""
+        machine = current()
+        if machine is not None:
+            state = self.graph.shape.entered(state, machine.run, machine.now, secrets)
+        return await self.run(state)
+
+    async def run(self, state: Any) -> Any:
+        """Go from START to END; return the last state. Raises `ExecutionError`."""
+        past = digest(self.graph.shape.told(state))
+        first = await self._leave(Place(START, state, {}, past))
+        return (await self._go(first, END)).state
+
+    async def _go(self, place: Place, until: str) -> Place:
+        while place.node not in (until, END):
+            place = await self._leave(await self._visit(place))
+        return place
+
+    async def _visit(self, place: Place) -> Place:
+        graph, name = self.graph, place.node
+        if len(self.path) >= graph.max_iterations:
+            raise self._error(place, f"max iterations ({graph.max_iterations:,}) exceeded")
+        self.path.append(name)
+        node = graph.nodes[name]
+        try:
+            delta = await _called(node, place)
+        except ExecutionError:
+            raise
+        except Exception as error:
+            raise self._error(place, in_short(error)) from error
+        state = graph.shape.passed(graph.shape.changed(place.state, delta), name, _now())
+        wrote = dict.fromkeys((*delta.get("set", ()), *delta.get("unset", ())), name)
+        past = since(place.past, graph.shape.told_change(delta))
+        return Place(name, state, {**place.writers, **wrote}, past)
+
+    async def _leave(self, place: Place) -> Place:
+        """Return where to go from a node that is done."""
+        graph, name = self.graph, place.node
+        if name in graph.exits:
+            return place._replace(node=END)
+        if name in graph.forks:
+            fork = graph.forks[name]
+            _record(name, {"from": name, "fork": fork.branches, "join": fork.join})
+            return await self._fork(fork, place)
+        try:
+            _, found = self._choose(place)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            told = f"the way out cannot be chosen: {type(error).__name__}: {error}"
+            raise self._error(place, told) from error
+        return place._replace(node=found)
+
+    def _choose(self, place: Place) -> tuple[int, str]:
+        """Return the first way that fits, by its place among those of the node, and its target."""
+        ways, rejected = self.graph.ways.get(place.node, ()), list[dict[str, str]]()
+        for way in ways:
+            if isinstance(way, Routes):
+                target = self._routed(way, place)
+            elif way.predicate is None or way.predicate(place.state):
+                target = way.target
+            else:
+                rejected.append({"to": way.target, "by": way.name})
+                continue
+            if place.node != START or is_choice(way, ways):
+                _record(place.node, _decision(place.node, target, way.name, rejected))
+            return len(rejected), target
+        tried = ", ".join(each["by"] for each in rejected)
+        raise self._error(place, f"no valid transition: {tried} did not hold")
+
+    def _routed(self, routes: Routes, place: Place) -> str:
+        chosen = routes.router(place.state)
+        try:
+            return routes.targets[chosen]
+        except (KeyError, TypeError):
+            known = ", ".join(map(repr, routes.targets))
+            told = f"router {routes.name} returned {chosen!r:.60}, which is none of {known}"
+            raise self._error(place, told) from None
+
+    async def _fork(self, fork: Fork, place: Place) -> Place:
+        graph = self.graph
+        began = [Place(branch, place.state, {}, place.past) for branch in fork.branches]
+        ended = await _together([_named(b.node, self._go(b, fork.join)) for b in began])
+        shape = graph.shape
+        done = [Branch(shape.values(each.state), each.writers) for each in ended]
+        try:
+            update, writers = merged(shape.values(place.state), done, fork.rules)
+            delta = shape.crossed({"set": update})
+        except Exception as error:
+            raise self._error(place, in_short(error)) from error
+        state = shape.changed(place.state, delta)
+        state = shape.joined(state, [each.state for each in ended])
+        past = since(place.past, shape.told_change(delta))
+        return Place(fork.join, state, {**place.writers, **writers}, past)
+
+    def _error(self, place: Place, problem: str) -> ExecutionError:
+        return ExecutionError(
+            graph=self.graph.name, node=place.node, problem=problem, path=tuple(self.path),
+            state=place.state,
+        )  # fmt: skip
+
+
+def is_choice(way: Edge | Routes, ways: Sequence[Edge | Routes]) -> bool:
+    """Tell whether a way is one of several that could have been taken."""
+    return len(ways) > 1 or isinstance(way, Routes)
+
+
+def _decision(source: str, target: str, by: str, rejected: list[dict[str, str]]) -> dict[str, Any]:
+    told: dict[str, Any] = {"from": source, "to": target}
+    if by:
+        told["by"] = by
+    if rejected:
+        told["rejected"] = rejected
+    return told
+
+
+def _record(node: str, decision: dict[str, Any]) -> None:
+    """Record which way was taken. Outside a machine, as in a unit test, there is no record."""
+    machine = current()
+    if machine is not None:
+        decisions_of(machine).say(f"{node}.next", decision)
+
+
+def _now() -> int:
+    machine = current()
+    return 0 if machine is None else machine.now
+
+
+def in_short(error: BaseException) -> str:
+    """Return what an error says, for a message that names the place itself."""
+    told = str(error.args[0]) if error.args else ""
+    if isinstance(error, HoldfastError):
+        return told
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+async def _called(node: Node, place: Place) -> Delta:
+    """Call a node; code of the graph itself gets a task, and with it keys of its own."""
+    if node.kind in ("step", "run"):
+        return await node.call(place.state, place.past)
+    call = node.call(place.state, place.past)
+    return await asyncio.create_task(_named(node.name, _awaited(call)))
+
+
+async def _awaited(call: Awaitable[Delta]) -> Delta:
+    return await call
+
+
+def _named(name: str, coroutine: Any) -> Coroutine[Any, Any, Any]:
+    """Name a coroutine, and so the keys of its task."""
+    coroutine.__name__ = name
+    return cast("Coroutine[Any, Any, Any]", coroutine)
+
+
+async def _together(branches: Sequence[Coroutine[Any, Any, Place]]) -> list[Place]:
+    """Go all branches to their ends. One that fails ends the others."""
+    tasks = [asyncio.create_task(branch) for branch in branches]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
+    for task in failed:
+        task.result()
+    return [task.result() for task in tasks]

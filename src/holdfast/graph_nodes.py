@@ -1,0 +1,124 @@
+"""Nodes as steps: what a node's function is given of its state, and what of its result is kept.
+
+A step is recorded with what the node changed, and nothing else. An `hf.State` crosses with a mark:
+where the run is, and the names of its secrets. What these are, the worker gives to the attempt.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from holdfast.errors import NonRetryable
+from holdfast.fronts.function.context import CURRENT, NO_SECRETS
+from holdfast.fronts.function.naming import is_async
+from holdfast.fronts.function.step import Step
+from holdfast.fronts.graph.carrying import carried, taking
+from holdfast.fronts.graph.shapes import Delta, Shape
+from holdfast.fronts.graph.state import Mark, State, mark_of
+from holdfast.model.secrets import Secret
+
+NO_MARK: Mark = {}
+
+
+def function_of(shape: Shape, name: str, given: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a node's step: it gives only what `given` changed."""
+    made: Any = _marked(shape, name, given) if shape.cls is State else _plain(shape, name, given)
+    functools.update_wrapper(made, given)
+    del made.__wrapped__
+    made.__annotations__ = {"state": shape.cls, "mark": Mark, "return": shape.delta}
+    function: Callable[..., Any] = made
+    return function
+
+
+def call_of(shape: Shape, step: Any) -> Callable[[Any, bytes], Coroutine[Any, Any, Delta]]:
+    """Return what a walk calls to have a node's step done."""
+    travels = step.settings.queue is not None or step.settings.cache is not None
+    if not travels:
+        step.takes = taking(shape)
+
+    def given(state: Any, past: bytes) -> Any:
+        return state if travels else carried(state, past)
+
+    if shape.cls is not State:
+        return lambda state, past: step(given(state, past))
+    step.secrets_in = _named_in
+    needing = dict[tuple[str, ...], Any]()
+
+    def call(state: State, past: bytes) -> Coroutine[Any, Any, Delta]:
+        mark, asked = mark_of(state), step
+        if names := tuple(mark.get("secrets", ())):
+            asked = needing.get(names)
+            if asked is None:
+                asked = needing[names] = _listing(step, names)
+        made: Coroutine[Any, Any, Delta] = asked(given(state, past), mark)
+        return made
+
+    return call
+
+
+def kept(shape: Shape, before: Mapping[str, Any], result: Any, node: str, had: State) -> Delta:
+    """Return what a node changed of an `hf.State`. Raises `NonRetryable` if it set a secret."""
+    if isinstance(result, State):
+        for name, secret in result.secrets.items():
+            if had.secrets.get(name) != secret or name not in had.secrets:
+                raise NonRetryable(_set_too_late(node, name))
+    return shape.difference(before, result, node)
+
+
+def _plain(shape: Shape, name: str, given: Callable[..., Any]) -> Any:
+    async def later(state: Any) -> Any:
+        before = shape.before(state)
+        return shape.difference(before, await given(state), name)
+
+    def now(state: Any) -> Any:
+        before = shape.before(state)
+        return shape.difference(before, given(state), name)
+
+    return later if is_async(given) else now
+
+
+def _marked(shape: Shape, name: str, given: Callable[..., Any]) -> Any:
+    async def later(state: State, mark: Mark = NO_MARK) -> Any:
+        state = _arrived(state, mark)
+        before = shape.before(state)
+        return kept(shape, before, await given(state), name, state)
+
+    def now(state: State, mark: Mark = NO_MARK) -> Any:
+        state = _arrived(state, mark)
+        before = shape.before(state)
+        return kept(shape, before, given(state), name, state)
+
+    return later if is_async(given) else now
+
+
+def _arrived(state: State, mark: Mark) -> State:
+    """Return the state as a node gets it: of its run, with the secrets of the attempt."""
+    attempt = CURRENT.get(None)
+    if attempt is None:  # a plain call, as in a unit test
+        return state
+    given: Mapping[str, Secret | None] = attempt.secrets or NO_SECRETS
+    return state.placed(attempt.run, mark.get("node", ""), mark.get("at", 0)).holding(given)
+
+
+def _listing(step: Step[..., Any], names: tuple[str, ...]) -> Step[..., Any]:
+    """Return a step that gets these secrets too."""
+    made = copy.copy(step)
+    made.secrets = tuple(dict.fromkeys((*step.secrets, *names)))
+    return made
+
+
+def _named_in(args: bytes) -> tuple[str, ...]:
+    """Return the names of the secrets that go with the arguments of a node's step."""
+    return tuple(json.loads(args).get("mark", NO_MARK).get("secrets", ()))
+
+
+def _set_too_late(node: str, name: str) -> str:
+    return (
+        f"Node {node!r} set the secret {name!r:.60}. It would be gone after a crash, because "
+        f"nothing of it is stored. Set it on the state that the run starts with, or let the app's "
+        f"provider find it."
+    )

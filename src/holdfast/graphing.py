@@ -1,0 +1,120 @@
+"""The graphs of an app: `app.graph`. What it gives is in `graphs.py`, loaded when it is used."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from holdfast.fronts.function.versions import Versions
+from holdfast.fronts.function.workflow import Workflow
+from holdfast.fronts.graph.settings import MAX_ITERATIONS
+from holdfast.model.durations import Duration
+from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.factories import Factories
+    from holdfast.fronts.graph.settings import CheckpointConfig
+    from holdfast.fronts.graph.state import State
+    from holdfast.graphs import Registers, StateGraph
+    from holdfast.runtimes import Runtime
+
+G = TypeVar("G")
+
+
+class Graphs(ABC):
+    """What an app knows of graphs. `App` is one."""
+
+    versions: Versions
+
+    def __init__(self) -> None:
+        self._graphs: list[StateGraph[Any]] = []
+        self._factories: Factories | None = None
+        self.runtime: Runtime | None = None
+        """What its factories build with. Set it before the app is opened."""
+
+    @property
+    def factories(self) -> Factories:
+        """The workflows that are drawn anew for each run, by name."""
+        if self._factories is None:
+            # Imported late: most apps have none.
+            from holdfast.factories import Factories
+
+            self._factories = Factories(cast("App", self))
+        return self._factories
+
+    def refuse_duplicate(self, made: Workflow[..., Any]) -> None:
+        """Refuse a workflow whose name is taken. Raises `BadDefinition`."""
+        self._refuse_duplicate(made)
+
+    @abstractmethod
+    def _refuse_duplicate(self, made: Workflow[..., Any]) -> None: ...
+
+    @property
+    def graphs(self) -> Sequence[StateGraph[Any]]:
+        """The graphs among the workflows."""
+        return tuple(self._graphs)
+
+    @overload
+    def graph(
+        self,
+        name: str,
+        *,
+        version: str = "",
+        max_iterations: int = MAX_ITERATIONS,
+        checkpoint: CheckpointConfig | None = None,
+        timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+    ) -> StateGraph[State]: ...
+    @overload
+    def graph(
+        self,
+        name: str,
+        *,
+        state: type[G],
+        version: str = "",
+        max_iterations: int = MAX_ITERATIONS,
+        checkpoint: CheckpointConfig | None = None,
+        timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+    ) -> StateGraph[G]: ...
+    def graph(  # noqa: PLR0913 - each by its name
+        self,
+        name: str,
+        *,
+        state: type[Any] | None = None,
+        version: str = "",
+        max_iterations: int = MAX_ITERATIONS,
+        checkpoint: CheckpointConfig | None = None,
+        timeout: Duration | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+    ) -> StateGraph[Any]:
+        """Register a workflow that is a graph: `graph = app.graph("classify", state=Doc)`.
+
+        Its nodes and edges are added to what this returns, before the app is opened. `state` is a
+        frozen dataclass, a pydantic model, a TypedDict, or `hf.State`. A run that visits more than
+        `max_iterations` nodes fails. `checkpoint` says where `graph.execute` keeps
+        runs. The rest is as for `app.workflow`.
+        """
+        # Imported late: most apps have none.
+        from holdfast.fronts.graph.settings import CheckpointConfig, GraphConfig
+        from holdfast.fronts.graph.state import State
+        from holdfast.graphs import StateGraph
+
+        config = GraphConfig(
+            name, max_iterations=max_iterations, checkpoint=checkpoint or CheckpointConfig()
+        )
+        return StateGraph(
+            config, app=cast("Registers", self), state=state or State, version=version,
+            timeout=timeout, queue=queue, priority=priority,
+        )  # fmt: skip
+
+    def adopt(self, graph: StateGraph[Any]) -> None:
+        """Take a graph in among the workflows; `app.graph` does. Raises `BadDefinition`."""
+        self._refuse_duplicate(graph.workflow)
+        self.versions.add(graph.workflow)
+        self._graphs.append(graph)

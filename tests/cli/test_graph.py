@@ -1,0 +1,78 @@
+"""`holdfast graph`: a graph of an app, as text, SVG, Mermaid or JSON, with the way of a run."""
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.loading import load_app
+from tests.cli.conftest import SAMPLE, Type
+from tests.engine.places import until
+
+RESEARCH = str(Path(__file__).resolve().parents[2] / "examples" / "research.py")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> str:
+    """Return a store with a run that waits for its editor, and one of another workflow."""
+    url = f"sqlite:///{tmp_path / 'research.db'}"
+    app = load_app(RESEARCH)
+
+    @app.workflow
+    async def other() -> None:
+        return None
+
+    async def story() -> None:
+        async with app.open(url) as client:
+            await (await client.start(other.bind(), id="other")).result()
+            paper = app.graphs[0].blueprint.shape.cls
+            await client.start(app.graphs[0].bind(paper("why are there tides?")), id="tides")
+            await until(partial(_is_asked, client))
+
+    asyncio.run(story())
+    return url
+
+
+async def _is_asked(client: hf.Client) -> bool:
+    return bool((await client.questions()).questions)
+
+
+def test_a_graph_is_drawn_as_text(typed: Type) -> None:
+    result = typed("graph", "research", "--app", RESEARCH)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("○ start\n│\n▼\n■ plan ◀───")
+
+
+def test_the_way_of_a_run_is_drawn(typed: Type, asked: str) -> None:
+    command = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run", "tides")
+    told = typed(*command).stdout
+    assert "● review  here" in told
+    assert "✓ plan  done \N{MULTIPLICATION SIGN}3" in told
+    assert 'class="box at"' in typed(*command, "--svg").stdout
+    assert "class n3 at" in typed(*command, "--mermaid").stdout
+    document = json.loads(typed(*command, "--json").stdout)
+    assert document["problems"] == []
+    marks = {box["id"]: box["mark"] for box in document["boxes"]}
+    assert marks == {"START": "done", "plan": "done", "read": "done", "write": "done",
+                     "review": "at", "END": "unseen"}  # fmt: skip
+
+
+def test_a_picture_is_written_to_a_file(typed: Type, tmp_path: Path) -> None:
+    file = tmp_path / "research.svg"
+    command = ("graph", "research", "--app", RESEARCH, "--svg", "--theme", "dark")
+    result = typed(*command, "--out", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert file.read_text("utf-8") == typed(*command).stdout
+    assert "prefers-color-scheme" not in file.read_text("utf-8")
+
+
+def test_a_graph_or_a_run_that_is_not_there_is_refused(typed: Type, asked: str) -> None:
+    result = typed("graph", "resear", "--app", RESEARCH)
+    assert (result.exit_code, "There are: research." in result.stderr) == (2, True)
+    assert "There are: none." in typed("graph", "greet", "--app", SAMPLE).stderr
+    command = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run")
+    assert typed(*command, "nobody").exit_code == 3
+    assert "is of 'other', not of 'research'" in typed(*command, "other").stderr
