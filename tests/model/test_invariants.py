@@ -86,6 +86,10 @@ SOUND: dict[str, Dump] = {
         closed(seq=3), None, FIRST, STARTED, event(3, "run.completed", "end"),
         link=TIE._replace(policy="abandon")
     ),
+    "a child of a fork that nobody has taken up": dump(
+        run(seq=3, status="pending", owner=None, wake_at=1), FIRST, STARTED,
+        event(3, "run.forked"),
+    ),
     "an undo after what it undoes": dump(run(seq=3), FIRST, event(2, key="a#1", asked_seq=1),
                                          event(3, key="undo(a#1)/b#1", asked_seq=2)),
     "a read signal": dump(run(inbox_seq=2, inbox_read=1), FIRST, received(2, 1),

@@ -9,9 +9,10 @@ import pytest
 import holdfast as hf
 from holdfast.compose import open_client, store_of
 from holdfast.model import sizes
+from holdfast.model.run import Loaded
 from holdfast.stores.sealed import SealedStore
 from holdfast.testing.invariants import check
-from tests.engine.places import FAST, status_of, within
+from tests.engine.places import FAST, history_when, within
 
 app = hf.App("films")
 go = hf.Signal("go", str)
@@ -77,12 +78,16 @@ def studio(request: pytest.FixtureRequest, tmp_path: Path) -> Studio:
     return Studio(url, tmp_path / "blobs")
 
 
+def _is_cut(loaded: Loaded) -> bool:
+    return len([event for event in loaded.events if event.kind == "step.completed"]) == 5
+
+
 async def test_a_blob_is_put_anew_and_the_old_one_is_collected_after_the_grace(
     studio: Studio,
 ) -> None:
     async with studio.open(STILL) as client:
         run = await client.start(film.bind("up"), id="up")
-        await status_of(run, "waiting")
+        await history_when(run, _is_cut)
         await run.fork(id="fork")
     before = studio.files()
     done = await studio.rekey()

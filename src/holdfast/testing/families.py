@@ -57,8 +57,9 @@ def _unanswered(events: Sequence[Event]) -> list[Event]:
             open_[event.key] = event
         elif event.kind == "child.closed":
             open_.pop(event.key, None)
-        elif event.kind in ("run.reopened", "run.continued") or is_import(event):
-            # The children are asked for again, whose end was told while nobody listened.
+        elif event.kind in ("run.reopened", "run.continued", "run.forked") or is_import(event):
+            # The children are asked for again, whose end was told while nobody listened; those of
+            # a fork are created when it is first taken up.
             open_.clear()
     return list(open_.values())
 
