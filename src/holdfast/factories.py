@@ -18,7 +18,7 @@ from holdfast.fronts.graph.settings import GraphConfig
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
 from holdfast.graphs import StateGraph, shape_of_graph
-from holdfast.machine.decisions import decisions_of
+from holdfast.machine.decisions import decisions_of, told
 from holdfast.machine.machine import Machine, current
 from holdfast.model.secrets import Secret
 from holdfast.runtimes import Runtime
@@ -106,12 +106,12 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
         except Exception as error:
             if record is None:
                 raise
-            told = f"raises {type(error).__name__}: {error}"
-            machine.violation = machine.mismatch(f"a graph of factory {self.name}", told)
+            raised = f"raises {type(error).__name__}: {error}"
+            machine.violation = machine.mismatch(f"a graph of factory {self.name}", raised)
             raise machine.violation from error
         state = State(state if record is None else record["state"])
         said = {"shape": shape_of_graph(graph).hex(), "state": dict(state)}
-        decisions_of(machine).say(RECORD, said)
+        decisions_of(machine).say(RECORD, told(said))
         return graph, state
 
 

@@ -25,10 +25,9 @@ class Decisions:
         self._machine = machine
         self._said: dict[str, Event] = {}
 
-    def say(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Record a decision beside the event on which it was made."""
+    def say(self, name: str, payload: bytes) -> None:
+        """Record a decision, as `told` gives it, beside the event on which it was made."""
         machine = self._machine
-        payload = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
         key = machine.take_key(name)
         note = Event("note.decided", machine.now, key, payload, machine.seq)
         self._said[key] = note
@@ -47,6 +46,11 @@ class Decisions:
     def unrecorded(self) -> tuple[Event, ...]:
         """Return what the body decided in a replay that the history does not hold."""
         return tuple(note for note in self._said.values() if note not in self._machine.notes)
+
+
+def told(fields: Mapping[str, Any]) -> bytes:
+    """Return what is recorded of a decision."""
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decisions_of(machine: Machine) -> Decisions:

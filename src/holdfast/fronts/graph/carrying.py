@@ -17,6 +17,8 @@ from holdfast.fronts.graph.shapes import Shape
 from holdfast.machine import current
 from holdfast.machine.values import Signature, digest
 
+_TOLD = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class Carried(NamedTuple):
     """A state in the hands of its run, and how it came about."""
@@ -41,7 +43,8 @@ class NodeSignature(Signature):
         if kwargs or not args or not isinstance(args[0], Carried):
             return super().encode(args, kwargs)
         given, *rest = args
-        packed = Packed(json.dumps([given.past.hex(), *rest], separators=(",", ":")).encode())
+        listed = "".join(f",{_TOLD(each)}" for each in rest)
+        packed = Packed(f'["{given.past.hex()}"{listed}]'.encode())
         packed.args = (given.state, *rest)
         return packed
 

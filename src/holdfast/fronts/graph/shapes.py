@@ -25,7 +25,7 @@ Delta = Mapping[str, Any]
 `forget` names the secrets that it deleted; only an `hf.State` has some.
 """
 
-IMMUTABLE = (str, int, float, bool, bytes, type(None))
+IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
 NO_VALUES: Mapping[str, Any] = {}
 NO_CHANGE: Delta = {}
 
@@ -76,15 +76,13 @@ class Shape:
 
     def lent(self, state: Any) -> Any:
         """Return a carried state for a node, which may change what is in it."""
-        values = self.values(state).items()
-        fresh = {k: copy.deepcopy(v) for k, v in values if not isinstance(v, IMMUTABLE)}
         if is_typeddict(self.cls):
-            return {**state, **fresh}
-        return (
-            state.model_copy(update=fresh)
-            if is_model(self.cls)
-            else self.changed(state, {"set": fresh})
-        )
+            return fresh(state)
+        values = self.values(state).items()
+        own = {k: fresh(v) for k, v in values if type(v) not in IMMUTABLE}
+        if is_model(self.cls):
+            return state.model_copy(update=own)
+        return self.changed(state, {"set": own})
 
     def copied(self, state: Any) -> Any:
         """Return the state for code that may change what is in it."""
@@ -110,8 +108,7 @@ class Shape:
 
     def before(self, state: Any) -> dict[str, Any]:
         """Return what to compare a node's result with: its copy of what it might change."""
-        values = self.values(state)
-        return {k: v if isinstance(v, IMMUTABLE) else copy.deepcopy(v) for k, v in values.items()}
+        return cast("dict[str, Any]", fresh(self.values(state)))
 
     def difference(self, before: Mapping[str, Any], result: Any, node: str) -> Delta:
         """Return what a node changed, by what it returned. Raises `NonRetryable`."""
@@ -138,6 +135,18 @@ class Shape:
     def _is_state(self, result: Any) -> bool:
         # A TypedDict is a dict: what a node leaves out of it stays as it is.
         return not is_typeddict(self.cls) and isinstance(result, self.cls)
+
+
+def fresh(value: Any) -> Any:
+    """Return a copy of a value that crosses, and so is a tree: what is in it may be changed."""
+    kind = type(value)
+    if kind in IMMUTABLE:
+        return value
+    if kind is dict:
+        return {k: v if type(v) in IMMUTABLE else fresh(v) for k, v in value.items()}
+    if kind is list:
+        return [v if type(v) in IMMUTABLE else fresh(v) for v in value]
+    return copy.deepcopy(value)
 
 
 def _delta_type(fields: Mapping[str, Any] | None) -> Any:

@@ -20,7 +20,7 @@ from holdfast.fronts.graph.edges import END, START, Edge, Fork, Routes
 from holdfast.fronts.graph.merging import Branch, merged
 from holdfast.fronts.graph.shapes import Delta
 from holdfast.machine import current
-from holdfast.machine.decisions import decisions_of
+from holdfast.machine.decisions import decisions_of, told
 from holdfast.machine.values import digest
 
 
@@ -83,33 +83,42 @@ class Walk:
             return place._replace(node=END)
         if name in graph.forks:
             fork = graph.forks[name]
-            _record(name, {"from": name, "fork": fork.branches, "join": fork.join})
+            _record(name, told({"from": name, "fork": fork.branches, "join": fork.join}))
             return await self._fork(fork, place)
         try:
             _, found = self._choose(place)
         except HoldfastError:
             raise
         except Exception as error:
-            told = f"the way out cannot be chosen: {type(error).__name__}: {error}"
-            raise self._error(place, told) from error
-        return place._replace(node=found)
+            problem = f"the way out cannot be chosen: {type(error).__name__}: {error}"
+            raise self._error(place, problem) from error
+        return Place(found, place.state, place.writers, place.past)
 
     def _choose(self, place: Place) -> tuple[int, str]:
         """Return the first way that fits, by its place among those of the node, and its target."""
-        ways, rejected = self.graph.ways.get(place.node, ()), list[dict[str, str]]()
-        for way in ways:
+        node, ways = place.node, self.graph.ways.get(place.node, ())
+        for index, way in enumerate(ways):
             if isinstance(way, Routes):
                 target = self._routed(way, place)
             elif way.predicate is None or way.predicate(place.state):
                 target = way.target
             else:
-                rejected.append({"to": way.target, "by": way.name})
                 continue
-            if place.node != START or is_choice(way, ways):
-                _record(place.node, _decision(place.node, target, way.name, rejected))
-            return len(rejected), target
-        tried = ", ".join(each["by"] for each in rejected)
+            if node != START or is_choice(way, ways):
+                _record(node, self._decision(node, index, target))
+            return index, target
+        tried = ", ".join(way.name for way in ways)
         raise self._error(place, f"no valid transition: {tried} did not hold")
+
+    def _decision(self, node: str, index: int, target: str) -> bytes:
+        """Return what is recorded of a way that was taken; those before it did not hold."""
+        known = self.graph.decisions
+        found = known.get((node, index, target))
+        if found is None:
+            found = known[node, index, target] = _decision(
+                node, target, self.graph.ways[node][: index + 1]
+            )
+        return found
 
     def _routed(self, routes: Routes, place: Place) -> str:
         chosen = routes.router(place.state)
@@ -117,8 +126,8 @@ class Walk:
             return routes.targets[chosen]
         except (KeyError, TypeError):
             known = ", ".join(map(repr, routes.targets))
-            told = f"router {routes.name} returned {chosen!r:.60}, which is none of {known}"
-            raise self._error(place, told) from None
+            problem = f"router {routes.name} returned {chosen!r:.60}, which is none of {known}"
+            raise self._error(place, problem) from None
 
     async def _fork(self, fork: Fork, place: Place) -> Place:
         graph = self.graph
@@ -148,16 +157,18 @@ def is_choice(way: Edge | Routes, ways: Sequence[Edge | Routes]) -> bool:
     return len(ways) > 1 or isinstance(way, Routes)
 
 
-def _decision(source: str, target: str, by: str, rejected: list[dict[str, str]]) -> dict[str, Any]:
-    told: dict[str, Any] = {"from": source, "to": target}
-    if by:
-        told["by"] = by
-    if rejected:
-        told["rejected"] = rejected
-    return told
+def _decision(source: str, target: str, ways: Sequence[Edge | Routes]) -> bytes:
+    """Return the record of the last of these ways."""
+    *before, taken = ways
+    fields: dict[str, Any] = {"from": source, "to": target}
+    if taken.name:
+        fields["by"] = taken.name
+    if before:  # of edges only: a router goes somewhere, or fails
+        fields["rejected"] = [{"to": e.target, "by": e.name} for e in before if isinstance(e, Edge)]
+    return told(fields)
 
 
-def _record(node: str, decision: dict[str, Any]) -> None:
+def _record(node: str, decision: bytes) -> None:
     """Record which way was taken. Outside a machine, as in a unit test, there is no record."""
     machine = current()
     if machine is not None:
