@@ -115,6 +115,7 @@ ALL = (
     errors.ConditionalError(
         route="", state={}, problem="route 'red' not found and no default handler; there are: blue"
     ),
+    errors.SecretInState(name="token", where="state.set", line="state.set_secret('token', ...)"),
     errors.InvalidGraph(
         graph="classify",
         problems=(

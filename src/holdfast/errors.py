@@ -50,7 +50,8 @@ HoldfastError
 │   └── StepOutcomeUnknown   HF408  it began, may not begin again, and its end is not known
 ├── NonRetryable             HF403  raised by a step: do not try again
 │   ├── BadStatement         HF409  a transaction asked for something it may not do
-│   └── BadCacheKey          HF413  the function that gives a step's cache key gave none
+│   ├── BadCacheKey          HF413  the function that gives a step's cache key gave none
+│   └── SecretInState        HF417  a secret would be stored with a state (also a UserWarning)
 ├── RetryAfter               HF404  raised by a step: try again after this long
 ├── ChildFailed              HF406  what a body catches when a child did not complete
 ├── MapFailed                HF407  more items of a fan-out failed than it tolerates
@@ -768,6 +769,21 @@ class BadCacheKey(NonRetryable):
     def __init__(self, *, step: str, problem: str) -> None:
         self.step, self.problem = step, problem
         super().__init__(f"The cache key of step {step!r} {problem}. {self.hint}")
+
+
+class SecretInState(NonRetryable, UserWarning):
+    """A field of a state has the name of a secret, and what is in a state is stored.
+
+    A warning, and an error of graphs that are `strict`. `line` is what to write instead.
+    """
+
+    code = "HF417"
+    hint = "Write instead what the message says: what is in a state is stored, and shown."
+
+    def __init__(self, *, name: str, where: str, line: str) -> None:
+        self.name, self.where, self.line = name, where, line
+        self.hint = f"A state is stored, and shown. Write {line} instead."
+        super().__init__(f"{where}: {name!r:.60} sounds like a secret. {self.hint}")
 
 
 class RetryAfter(HoldfastError):

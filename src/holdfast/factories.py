@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from holdfast.errors import BadDefinition, UnknownWorkflow
 from holdfast.fronts.function.workflow import Bound, Workflow
+from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
 from holdfast.fronts.graph.settings import GraphConfig
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.model.events import Event
 
 RECORD = "factory"
+BESIDE = "executor.execute(name, params, token=...)"
 
 
 class WorkflowFactory(Protocol):
@@ -71,6 +73,7 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
 
     def bind_with(self, params: Mapping[str, Any], secrets: Mapping[str, Secret]) -> Bound[State]:
         """Return the workflow with the parameters of a run, and the secrets of its state."""
+        warn_of_exposed(params, f"Parameters of {self.name!r}", line=BESIDE)
         given = self.signature.encode((dict(params), (*secrets,)), {})
         return Bound(cast("Workflow[..., State]", self), given, secrets or None)
 
@@ -89,6 +92,8 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
                 what=f"Factory {self.name!r} set the secret {next(iter(state.secrets))!r:.60}",
                 hint="Give it to the run: executor.execute(name, params, token=...).",
             )
+        if self.config.strict:
+            refuse_exposed(state, f"State of factory {self.name!r}")
         return graph.freeze(), state
 
     def blueprint_of(self, started: Event) -> Blueprint:
@@ -109,7 +114,7 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
             raised = f"raises {type(error).__name__}: {error}"
             machine.violation = machine.mismatch(f"a graph of factory {self.name}", raised)
             raise machine.violation from error
-        state = State(state if record is None else record["state"])
+        state = State().updated(state if record is None else record["state"])
         said = {"shape": shape_of_graph(graph).hex(), "state": dict(state)}
         decisions_of(machine).say(RECORD, told(said))
         return graph, state

@@ -17,6 +17,7 @@ from holdfast.fronts.function.context import CURRENT, NO_SECRETS
 from holdfast.fronts.function.naming import is_async
 from holdfast.fronts.function.step import Step
 from holdfast.fronts.graph.carrying import carried, taking
+from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import Mark, State, mark_of
 from holdfast.model.secrets import Secret
@@ -61,12 +62,18 @@ def call_of(shape: Shape, step: Any) -> Callable[[Any, bytes], Coroutine[Any, An
 
 
 def kept(shape: Shape, before: Mapping[str, Any], result: Any, node: str, had: State) -> Delta:
-    """Return what a node changed of an `hf.State`. Raises `NonRetryable` if it set a secret."""
+    """Return what a node changed. Raises `NonRetryable` if it set a secret of an `hf.State`."""
     if isinstance(result, State):
         for name, secret in result.secrets.items():
             if had.secrets.get(name) != secret or name not in had.secrets:
                 raise NonRetryable(_set_too_late(node, name))
-    return shape.difference(before, result, node)
+    delta = shape.difference(before, result, node)
+    if shape.cls is State and (new := delta.get("set")):
+        if shape.is_strict:
+            refuse_exposed(new, f"Node {node!r}")
+        elif not isinstance(result, State):  # which has warned where it was set
+            warn_of_exposed(new, f"Node {node!r}")
+    return delta
 
 
 def _plain(shape: Shape, name: str, given: Callable[..., Any]) -> Any:

@@ -64,6 +64,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
         priority: int = DEFAULT_PRIORITY,
@@ -77,6 +78,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
         priority: int = DEFAULT_PRIORITY,
@@ -89,6 +91,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
         priority: int = DEFAULT_PRIORITY,
@@ -98,7 +101,8 @@ class Graphs(ABC):
         Its nodes and edges are added to what this returns, before the app is opened. `state` is a
         frozen dataclass, a pydantic model, a TypedDict, or `hf.State`. A run that visits more than
         `max_iterations` nodes fails. `checkpoint` says where `graph.execute` keeps
-        runs. The rest is as for `app.workflow`.
+        runs. In a `strict` graph a field that sounds like a secret is an error, else a warning. The
+        rest is as for `app.workflow`.
         """
         # Imported late: most apps have none.
         from holdfast.fronts.graph.settings import CheckpointConfig, GraphConfig
@@ -106,8 +110,9 @@ class Graphs(ABC):
         from holdfast.graphs import StateGraph
 
         config = GraphConfig(
-            name, max_iterations=max_iterations, checkpoint=checkpoint or CheckpointConfig()
-        )
+            name, max_iterations=max_iterations, checkpoint=checkpoint or CheckpointConfig(),
+            strict=strict,
+        )  # fmt: skip
         return StateGraph(
             config, app=cast("Registers", self), state=state or State, version=version,
             timeout=timeout, queue=queue, priority=priority,

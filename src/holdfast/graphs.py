@@ -16,9 +16,10 @@ from holdfast.fronts.function.naming import check_name, described, is_async
 from holdfast.fronts.function.step import AsyncStep, Step, SyncStep
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.fronts.graph.blueprint import Blueprint, Node, NodeKind
-from holdfast.fronts.graph.checking import problems
+from holdfast.fronts.graph.checking import LISTED, exposed_fields, problems
 from holdfast.fronts.graph.drawing import mermaid
 from holdfast.fronts.graph.edges import START, Predicate, Router, Rule
+from holdfast.fronts.graph.exposing import refuse_exposed, warn_of
 from holdfast.fronts.graph.merging import RuleName, rule_of
 from holdfast.fronts.graph.pictures import Pictured
 from holdfast.fronts.graph.settings import GraphConfig, checked_config
@@ -104,7 +105,8 @@ class StateGraph(Executed[S], Pictured):
         self.name = check_name(config.name, "Graph name")
         self._app: Registers = cast("Any", private_app(config)) if app is None else app
         self._inner: list[StateGraph[Any]] = []
-        self.blueprint = Blueprint(self.name, Shape(state), config.max_iterations)
+        shape = Shape(state, is_strict=config.strict)
+        self.blueprint = Blueprint(self.name, shape, config.max_iterations)
         self.workflow: GraphWorkflow[S] = GraphWorkflow(self, **settings)
         self._app.adopt(self)
         inside = Inside(cast("Any", self._app), store or config.checkpoint.store)
@@ -269,6 +271,8 @@ class StateGraph(Executed[S], Pictured):
             if found := self.validate():
                 raise InvalidGraph(graph=self.name, problems=tuple(found))
             self.blueprint.is_frozen = True
+            names = exposed_fields(self.blueprint.shape)
+            warn_of(names, f"State of graph {self.name!r}", line=LISTED)
         return self
 
     def bind(self, state: S) -> Bound[S]:
@@ -365,6 +369,8 @@ class GraphWorkflow(Workflow[[S], S]):
         """Return the workflow with the state to begin with, and the secrets of that."""
         if not isinstance(state, State):
             return super().bind(state)
+        if self.graph.config.strict:
+            refuse_exposed(state, f"State of graph {self.name!r}")
         given = {name: each for name, each in state.secrets.items() if each is not None}
         return Bound(self, self.signature.encode((state, (*state.secrets,)), {}), given or None)
 

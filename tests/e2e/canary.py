@@ -107,7 +107,7 @@ walk.add_edge(forgetful, hf.END)
 @lose.node
 def tell(state: hf.State) -> hf.State:
     given = state.get_secret("given")
-    return state.set("token", given.reveal() if given else "")
+    return state.set("told", given.reveal() if given else "")
 
 
 lose.add_edge(hf.START, tell).add_edge(tell, hf.END)

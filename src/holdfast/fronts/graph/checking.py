@@ -6,6 +6,12 @@ from collections.abc import Iterator
 
 from holdfast.fronts.graph.blueprint import Blueprint
 from holdfast.fronts.graph.edges import END, START, Edge
+from holdfast.fronts.graph.exposing import sounds_secret
+from holdfast.fronts.graph.shapes import Shape
+
+LISTED = "@graph.node(secrets=[{name!r}]) and hf.secret({name!r})"
+"""What to write instead of a field that is a secret."""
+NUMBERS: tuple[object, ...] = (bool, int, float)
 
 
 def problems(graph: Blueprint) -> list[str]:
@@ -31,6 +37,18 @@ def _problems(graph: Blueprint) -> Iterator[str]:
         )
     yield from _shadowed(graph)
     yield from _forks(graph)
+    if graph.shape.is_strict:
+        yield from (
+            f"Field {name!r} sounds like a secret, and a state is stored: write "
+            f"{LISTED.format(name=name)} instead."
+            for name in exposed_fields(graph.shape)
+        )
+
+
+def exposed_fields(shape: Shape) -> list[str]:
+    """Return the fields of a type for a state that have names of secrets, and may hold a text."""
+    fields = shape.fields or {}
+    return [name for name, kind in fields.items() if sounds_secret(name) and kind not in NUMBERS]
 
 
 def _lost(graph: Blueprint) -> Iterator[str]:

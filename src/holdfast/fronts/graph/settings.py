@@ -48,13 +48,15 @@ class GraphConfig:
     """A graph's name, and how its runs are treated.
 
     A run that visits more than `max_iterations` nodes fails. `observer` names who is told of what
-    happens: "noop" is nobody, "slog" is a logger of the standard library.
+    happens: "noop" is nobody, "slog" is a logger of the standard library. In a `strict` graph a
+    field of the state that sounds like a secret is an error; else it is a warning.
     """
 
     name: str
     observer: str = "noop"
     max_iterations: int = MAX_ITERATIONS
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.observer, str):
@@ -66,6 +68,11 @@ class GraphConfig:
             raise BadDefinition(
                 what=f"GraphConfig: checkpoint={self.checkpoint!r:.60} is no CheckpointConfig",
                 hint="Write checkpoint=hf.CheckpointConfig(interval=1).",
+            )
+        if type(self.strict) is not bool:
+            raise BadDefinition(
+                what=f"GraphConfig: strict={self.strict!r:.60} is no bool",
+                hint="Give True or False.",
             )
 
 

@@ -33,8 +33,10 @@ NO_CHANGE: Delta = {}
 class Shape:
     """How the states of one type are read and changed."""
 
-    def __init__(self, cls: Any, names: Mapping[str, Any] | None = None) -> None:
-        self.cls = cls
+    def __init__(
+        self, cls: Any, names: Mapping[str, Any] | None = None, *, is_strict: bool = False
+    ) -> None:
+        self.cls, self.is_strict = cls, is_strict
         self.fields = _fields_of(cls, names or {})
         self.delta = _delta_type(self.fields)
         self._schema: Schema[Any] = Schema.of(cls)
@@ -54,7 +56,7 @@ class Shape:
         if not new and not gone:
             return state
         if self.cls is State:
-            return state.merge(new).without(*gone) if gone else state.merge(new)
+            return state.updated(new, gone)
         if is_typeddict(self.cls):
             return {k: v for k, v in {**state, **new}.items() if k not in gone}
         if is_model(self.cls):

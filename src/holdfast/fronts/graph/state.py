@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypedDict
 
 from holdfast.errors import NotInStep
+from holdfast.fronts.graph.exposing import warn_of_exposed
 from holdfast.model.checks import checked_id
 from holdfast.model.secrets import Secret, checked_secret_name
 
@@ -41,6 +42,7 @@ class State(Mapping[str, Any]):
     __slots__ = ("_at", "_data", "_forgotten", "_node", "_run", "_secrets")
 
     def __init__(self, data: Mapping[str, Any] = NOTHING, *, run_id: str = "") -> None:
+        warn_of_exposed(data, "State(...)")
         self._data = dict(data)
         self._run = checked_id(run_id) if run_id else ""
         self._node, self._at = "", 0
@@ -80,14 +82,16 @@ class State(Mapping[str, Any]):
         return EPOCH + timedelta(microseconds=self._at) if self._at else None
 
     def set(self, key: str, value: Any) -> State:
-        """Return a state in which `key` has this value."""
+        """Return a state in which `key` has this value; warns if that sounds like a secret."""
+        warn_of_exposed({key: value}, "state.set")
         return self._with({**self._data, key: value})
 
     def merge(self, other: Mapping[str, Any]) -> State:
         """Return a state with the values of both; where both have one, that of `other`.
 
-        Its run, its place and its secrets are those of this one.
+        Its run, its place and its secrets are those of this one. Warns as `set` does.
         """
+        warn_of_exposed(other, "state.merge")
         return self._with({**self._data, **other})
 
     def without(self, *keys: str) -> State:
@@ -145,6 +149,11 @@ class State(Mapping[str, Any]):
         made._forgotten = tuple(name for name in self._forgotten if name not in secrets)
         return made
 
+    def updated(self, new: Mapping[str, Any], gone: Sequence[str] = ()) -> State:
+        """Return a state with these changes, which were looked at before."""
+        made = self._with({**self._data, **new})
+        return made.without(*gone) if gone else made
+
     def placed(self, run: str, node: str, at: int) -> State:
         """Return a state of that run, which has come from `node`."""
         made = self._with(self._data)
@@ -167,7 +176,7 @@ class State(Mapping[str, Any]):
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(
-            cls,
+            cls()._with,
             handler.generate_schema(dict[str, Any]),
             serialization=core_schema.plain_serializer_function_ser_schema(dict),
         )
