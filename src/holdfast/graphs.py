@@ -106,7 +106,7 @@ class StateGraph(Executed[S], Pictured):
         self._app: Registers = cast("Any", private_app(config)) if app is None else app
         self._inner: list[StateGraph[Any]] = []
         shape = Shape(state, is_strict=config.strict)
-        self.blueprint = Blueprint(self.name, shape, config.max_iterations)
+        self.blueprint = Blueprint(self.name, shape, config.max_iterations, config.checkpoint)
         self.workflow: GraphWorkflow[S] = GraphWorkflow(self, **settings)
         self._app.adopt(self)
         inside = Inside(cast("Any", self._app), store or config.checkpoint.store)

@@ -29,8 +29,8 @@ def adds(name: str) -> Any:
     return node
 
 
-def drawn(name: str, *nodes: str) -> hf.StateGraph[hf.State]:
-    graph = app.graph(name)
+def drawn(name: str, *nodes: str, interval: int = 0) -> hf.StateGraph[hf.State]:
+    graph = app.graph(name, checkpoint=hf.CheckpointConfig(interval=interval))
     for node in nodes:
         graph.add_node(node, adds(node))
     return graph
@@ -47,6 +47,11 @@ def is_long(state: hf.State) -> bool:
 cycle = drawn("cycle", "write", "check")
 cycle.set_entry_point("write").add_edge("write", "check")
 cycle.add_edge("check", hf.END, is_long, name="long enough").add_edge("check", "write")
+
+marked = drawn("marked", "first", "left", "right", "join", interval=2)
+marked.add_edge(hf.START, "first").set_exit_point("join")
+marked.add_fork("first", ["left", "right"], join="join", merge={"path": "append"})
+marked.add_edge("left", "join").add_edge("right", "join")
 
 fork = drawn("fork", "first", "left", "join")
 

@@ -538,7 +538,13 @@ graph.add_fork("split", [left, right], join="each")
 graph.add_edge(left, "each").add_edge(right, "each").add_edge("each", hf.END)
 
 
-GIVEN: dict[str, tuple[Any, ...]] = {"entity": ("a", None), "graph": (hf.State({"n": 0}),)}
+marked = app.graph("marked", checkpoint=hf.CheckpointConfig(interval=2))
+marked.add_node("begin", begin).add_edge(hf.START, "begin")
+marked.add_edge("begin", hf.END, hf.key_equals("n", 3)).add_edge("begin", "begin")
+
+
+NOT_YET = (hf.State({"n": 0}),)
+GIVEN: dict[str, tuple[Any, ...]] = {"entity": ("a", None), "graph": NOT_YET, "marked": NOT_YET}
 
 
 @app.workflow
@@ -600,7 +606,7 @@ FEATURES = {
     "a fork": ("forked",),
     "jobs": ("jobs",),
     "a slot of a schedule": ("scheduled",),
-    "a graph": ("graph",),
+    "a graph": ("graph", "marked"),
     "items in parallel, in a chain, by routes": ("processed",),
     "results from the cache": ("cached",),
 }

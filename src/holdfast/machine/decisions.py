@@ -1,7 +1,11 @@
 """Which way a body went, where that is worth a record: the edge that a graph took.
 
 A decision follows from what the body was fed, so a replay makes it again. The note is for people,
-and a check: one that differs means that the code which decides has changed under the run.
+and a check: one that differs means that the code which decides has changed under the run. Only in
+a run that was taken back, or forked with another result, it means that the run goes another way.
+
+Marks of the places it came to are for people too. How many there are is a setting, so they are not
+compared.
 """
 
 from __future__ import annotations
@@ -19,11 +23,12 @@ if TYPE_CHECKING:
 class Decisions:
     """What one body has decided and its history does not hold yet."""
 
-    __slots__ = ("_machine", "_said")
+    __slots__ = ("_machine", "_marks", "_said")
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._said: dict[str, Event] = {}
+        self._marks: dict[str, Event] = {}
 
     def say(self, name: str, payload: bytes) -> None:
         """Record a decision, as `told` gives it, beside the event on which it was made."""
@@ -34,18 +39,44 @@ class Decisions:
         if machine.past is None:
             machine.notes = (*machine.notes, note)
 
+    def mark(self, place: str, payload: bytes) -> None:
+        """Record that the running task has come to this place, which it comes to once."""
+        machine = self._machine
+        key = machine.loop.scope().path + place
+        note = Event("note.checkpoint", machine.now, key, payload, machine.seq)
+        if machine.past is None:
+            machine.notes = (*machine.notes, note)
+        else:
+            self._marks[key] = note
+
+    def hear(self, mark: Event) -> None:
+        """Know that a mark is recorded, if the body would leave one there now."""
+        self._marks.pop(mark.key, None)
+
+    def has_said(self, note: Event) -> bool:
+        """Tell whether the body decided what is recorded."""
+        said = self._said.get(note.key)
+        return said is not None and said.payload == note.payload
+
     def compare(self, note: Event) -> None:
         """Hold the recorded note against what the body decided. Raises `ReplayMismatch`."""
         said = self._said.pop(note.key, None)
-        if note.generation < self._machine.generation or (said and said.payload == note.payload):
+        if said and said.payload == note.payload:
             return
         recorded = f"the decision {note.key}, {(note.payload or b'').decode()[:200]}"
         told = "makes none" if said is None else f"decides {(said.payload or b'').decode()[:200]}"
         raise self._machine.mismatch(recorded, told)
 
     def unrecorded(self) -> tuple[Event, ...]:
-        """Return what the body decided in a replay that the history does not hold."""
-        return tuple(note for note in self._said.values() if note not in self._machine.notes)
+        """Return what the body decided in a replay that the history does not hold.
+
+        With it come the marks since then. Others were not wanted when their turns were stored.
+        """
+        marks, self._marks = self._marks, {}
+        decided = [note for note in self._said.values() if note not in self._machine.notes]
+        first = min((note.asked_seq for note in decided), default=0)
+        since = [mark for mark in marks.values() if decided and mark.asked_seq >= first]
+        return tuple(sorted((*since, *decided), key=lambda note: note.asked_seq))
 
 
 def told(fields: Mapping[str, Any]) -> bytes:

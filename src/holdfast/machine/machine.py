@@ -15,7 +15,7 @@ code where its steps are plain calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Body = Callable[..., Coroutine[Any, Any, Any]]
 
+SAID = ("note.decided", "note.checkpoint")
 LISTED = 5
 """How many awaited things a message names."""
 
@@ -129,13 +130,15 @@ class Machine(Asking):
         self.is_quiet = len(events) > 1
         self.generation, self.past = generation, None if is_new else events
         left_out: list[int] = []
+        turns: set[int] = set()
         try:
             with self.entered():
                 self._next = next(self._ahead, None)
                 while (event := self._next) is not None:
                     self._next = next(self._ahead, None)
-                    if event.generation < generation and not self._waits_for(event):
+                    if event.generation < generation and self._is_past(event, turns):
                         left_out.append(event.seq)
+                        turns.add(event.asked_seq if event.kind in SAID else event.seq)
                     else:
                         self.feed(event)
         finally:
@@ -297,6 +300,10 @@ class Machine(Asking):
     def _hear_decision(self, event: Event, _: object) -> None:
         decisions_of(self).compare(event)
 
+    def _hear_mark(self, event: Event, _: object) -> None:
+        if self.decisions is not None:
+            self.decisions.hear(event)
+
     def _accept(self, event: Event, _: object) -> None:
         if not self.loop.dead:
             handlers_of(self).accept(event)
@@ -325,12 +332,23 @@ class Machine(Asking):
             raise self.mismatch(recorded + event.key, f"calls {event.key} with other arguments")
         return ask
 
+    def _is_past(self, event: Event, turns: Container[int]) -> bool:
+        """Tell whether an event of a former generation counts no longer: the body went another way.
+
+        `turns` are those in which it did, by the seqs of their events.
+        """
+        if event.kind == "note.checkpoint":
+            return event.asked_seq in turns
+        return not self._waits_for(event)
+
     def _waits_for(self, event: Event) -> bool:
         """Tell whether this answer would be accepted now; what is no answer always is."""
         if event.kind == "timer.fired":
             return event.key in self.loop.timers
         if event.kind in ("update.completed", "update.failed"):
             return self.handlers is not None and self.handlers.has_said(event)
+        if event.kind == "note.decided":
+            return self.decisions is not None and self.decisions.has_said(event)
         if event.kind == "question.answered":
             return self.outside is not None and self.outside.waits_for(event)
         if event.kind not in ("step.completed", "step.failed"):
@@ -420,6 +438,7 @@ class Machine(Asking):
         "child.closed": children.closed,
         "note.patched": _hear,
         "note.decided": _hear_decision,
+        "note.checkpoint": _hear_mark,
         "update.accepted": _accept,
         "update.completed": _hear_end,
         "update.failed": _hear_end,

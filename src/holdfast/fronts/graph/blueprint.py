@@ -19,9 +19,11 @@ from holdfast.fronts.graph.edges import (
     Rule,
     name_of,
 )
+from holdfast.fronts.graph.settings import CheckpointConfig
 from holdfast.fronts.graph.shapes import Delta, Shape
 
 NodeKind = Literal["step", "body", "graph", "run"]
+NO_CHECKPOINTS = CheckpointConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,20 @@ class Node:
 class Blueprint:
     """A graph while it is built, and, once frozen, as it is walked."""
 
-    def __init__(self, name: str, shape: Shape, max_iterations: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: Shape,
+        max_iterations: int,
+        checkpoint: CheckpointConfig = NO_CHECKPOINTS,
+    ) -> None:
         if type(max_iterations) is not int or max_iterations < 1:
             raise BadDefinition(
                 what=f"max_iterations={max_iterations!r:.60} of graph {name!r} allows no node",
                 hint="Give how many nodes a run may visit at most, 1 or more.",
             )
         self.name, self.shape, self.max_iterations = name, shape, max_iterations
+        self.checkpoint = checkpoint
         self.nodes: dict[str, Node] = {}
         self.ways: dict[str, list[Edge | Routes]] = {}
         self.forks: dict[str, Fork] = {}

@@ -16,8 +16,9 @@ class CheckpointConfig:
     """Where the runs of a graph are kept: "memory", or a URL as for `app.open`.
 
     Every node is recorded, none that was recorded runs again, and a run can be resumed, rerun and
-    forked at each, during the run and after it. `interval` and `preserve`, with which others say
-    how much of that they want, are taken and checked; they change nothing.
+    forked at each, during the run and after it. Each `interval`-th node leaves a checkpoint, which
+    is a mark in the history; 0 means none. `preserve` says that those of a run that has completed
+    are still wanted.
     """
 
     interval: int = 0
@@ -41,6 +42,10 @@ class CheckpointConfig:
                 what=f"CheckpointConfig: store={self.store!r:.60} is no store",
                 hint='Give "memory", or a URL such as "sqlite:///papers.db".',
             )
+
+    def is_due(self, iteration: int) -> bool:
+        """Tell whether the node that was visited as the n-th leaves a checkpoint."""
+        return self.interval > 0 and iteration % self.interval == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ class Trace(Protocol):
         """Return the values of a state under this name, or nothing."""
         ...
 
+    def is_saved(self, graph: Blueprint, node: str, iteration: int) -> bool:
+        """Tell whether a node that is done right now has left a checkpoint."""
+        ...
+
 
 TRACE: ContextVar[Trace | None] = ContextVar("holdfast_trace", default=None)
 """Who is told of the body that runs in this context; nobody, in a worker."""
@@ -72,7 +76,8 @@ class TracedWalk(Walk):
     async def _visit(self, place: Place) -> Place:
         if len(self.path) >= self.graph.max_iterations:
             return await super()._visit(place)
-        node, at = place.node, {"node": place.node, "iteration": len(self.path) + 1}
+        node, iteration = place.node, len(self.path) + 1
+        at = {"node": node, "iteration": iteration}
         if visits := self.path.count(node):
             count = {"visit_count": visits + 1, "path_length": len(self.path) + 1}
             self._tell("cycle.detected", **at, **count)
@@ -85,6 +90,8 @@ class TracedWalk(Walk):
             raise
         shown = show("output_snapshot", self.graph, after.state)
         self._tell("node.complete", **at, error=False, **shown)
+        if self._trace.is_saved(self.graph, node, iteration):
+            self._tell("checkpoint.save", node=node)
         return after
 
     def _choose(self, place: Place) -> tuple[int, str]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from holdfast.errors import InvalidValue
 from holdfast.fronts.graph.blueprint import Blueprint
 from holdfast.fronts.graph.tracing import TRACE
+from holdfast.fronts.graph.walking import checkpoint_key
 from holdfast.machine import Machine
 from holdfast.machine.machine import Body
 from holdfast.machine.values import Signature
@@ -38,7 +39,7 @@ CLOSES: Mapping[EventKind, str] = {
 MARKS: Mapping[EventKind, str] = {
     "run.paused": "graph.paused", "run.resumed": "graph.resumed", "run.blocked": "graph.blocked",
 }  # fmt: skip
-KEPT = ("node", "iteration", "within")
+OF_RUNS = ("graph.start", "checkpoint.save")
 INTERRUPTS: Mapping[EventKind, str] = {
     "question.asked": "interrupt.asked", "question.answered": "interrupt.answered",
 }  # fmt: skip
@@ -113,6 +114,7 @@ class View:
         self._open: dict[tuple[str, str, int], ExecutionEvent] = {}
         self._done: ExecutionEvent | None = None
         self._shown: tuple[Any, Mapping[str, Any]] = (None, {})
+        self._saved: frozenset[str] = frozenset()
 
     def __enter__(self) -> View:
         return self
@@ -165,6 +167,7 @@ class View:
     def _feed_all(self, events: Sequence[Event], *, is_new: bool = False) -> None:
         if events:
             machine = self._machine = self._machine or self._new_machine()
+            self._saved = frozenset(e.key for e in events if e.kind == "note.checkpoint")
             machine.feed_all(events, self._generation, is_new=is_new)
 
     def _new_machine(self) -> Machine:
@@ -218,7 +221,7 @@ class View:
         if not within and type in CLOSES.values():
             self._counts = data  # told when it is committed that the run has ended
             return
-        told = {**data, "run_id": self._run} if type == "graph.start" else {**data}
+        told = {**data, "run_id": self._run} if type in OF_RUNS else {**data}
         if within:
             told["within"] = within
         event = self._made(type, source, told, machine.seq, machine.now)
@@ -236,6 +239,13 @@ class View:
         if self._shown[0] is not state:
             self._shown = (state, graph.shape.before(state))
         return {name: self._shown[1]}
+
+    def is_saved(self, graph: Blueprint, node: str, iteration: int) -> bool:
+        """Tell whether a node that is done right now has left a checkpoint."""
+        machine = self._machine
+        if machine is None or machine.past is None:  # the run has only begun
+            return graph.checkpoint.is_due(iteration)
+        return machine.loop.scope().path + checkpoint_key(node, iteration) in self._saved
 
     # --- what no body sees
 

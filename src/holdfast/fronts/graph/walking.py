@@ -64,7 +64,7 @@ class Walk:
         if len(self.path) >= graph.max_iterations:
             raise self._error(place, f"max iterations ({graph.max_iterations:,}) exceeded")
         self.path.append(name)
-        node = graph.nodes[name]
+        iteration, node = len(self.path), graph.nodes[name]
         try:
             delta = await _called(node, place)
         except ExecutionError:
@@ -74,6 +74,8 @@ class Walk:
         state = graph.shape.passed(graph.shape.changed(place.state, delta), name, _now())
         wrote = dict.fromkeys((*delta.get("set", ()), *delta.get("unset", ())), name)
         past = since(place.past, graph.shape.told_change(delta))
+        if graph.checkpoint.interval and graph.checkpoint.is_due(iteration):
+            _mark(name, iteration, preserve=graph.checkpoint.preserve)
         return Place(name, state, {**place.writers, **wrote}, past)
 
     async def _leave(self, place: Place) -> Place:
@@ -173,6 +175,20 @@ def _record(node: str, decision: bytes) -> None:
     machine = current()
     if machine is not None:
         decisions_of(machine).say(f"{node}.next", decision)
+
+
+def _mark(node: str, iteration: int, *, preserve: bool) -> None:
+    """Record that a node is done whose checkpoint is wanted."""
+    machine = current()
+    if machine is not None:
+        more = {"preserve": True} if preserve else {}
+        payload = told({"node": node, "iteration": iteration, **more})
+        decisions_of(machine).mark(checkpoint_key(node, iteration), payload)
+
+
+def checkpoint_key(node: str, iteration: int) -> str:
+    """Return how a checkpoint is named among those of one walk."""
+    return f"{node}:{iteration}"
 
 
 def _now() -> int:
