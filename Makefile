@@ -1,6 +1,6 @@
 # The same verbs for people, CI and agents. Each sets up what it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check test test-all chaos bench bench-drivers demo docs
+.PHONY: help setup fmt check test prove test-all chaos bench bench-drivers demo docs
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -11,7 +11,7 @@ FIND_PYTHON = for python in python3.11 python3 python; do \
 	test -n "$$python" || { echo "Holdfast needs Python 3.11 or newer: apt-get install python3.11 python3.11-venv" >&2; exit 1; }
 
 help:
-	@echo "make setup | fmt | check | test | test-all | chaos | bench | bench-drivers | demo | docs    (see CONTRIBUTING.md)"
+	@echo "make setup | fmt | check | test | prove | test-all | chaos | bench | bench-drivers | demo | docs    (see CONTRIBUTING.md)"
 
 setup: $(READY)
 
@@ -36,7 +36,10 @@ check: setup
 	$(BIN)/pytest -q -n logical $(CHECKED)
 
 test: setup # what `check` runs is not run again
-	$(BIN)/pytest -n logical -m "not slow" $(CHECKED:%=--ignore=%)
+	$(BIN)/pytest -n logical -m "not slow and not proof" $(CHECKED:%=--ignore=%)
+
+prove: setup
+	$(BIN)/pytest -n logical -m "proof and not slow" $(CHECKED:%=--ignore=%)
 
 test-all: setup
 	$(BIN)/pytest -n logical

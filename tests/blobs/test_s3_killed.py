@@ -5,10 +5,14 @@ import random
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 import holdfast as hf
 from holdfast.stores.sealed import SealedStore
 from holdfast.testing import invariants
 from tests.s3 import S3Server
+
+pytestmark = pytest.mark.proof
 
 SIZE = 1_500_000
 ROUNDS = 6

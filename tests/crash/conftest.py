@@ -66,11 +66,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     strikes inside a world would be told as a fault of the code in it.
     """
     for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.timeout(600))
+        if item.path.parent != HERE:
+            continue
+        item.add_marker(pytest.mark.timeout(600))
         params = getattr(getattr(item, "callspec", None), "params", {})
         store, name = params.get("store"), params.get("name")
         if (store == "postgres" and name not in (*AT_ONCE, None)) or (
             store == "sqlite" and name in LARGE
         ):
             item.add_marker(pytest.mark.slow)
+        if "store" in params and (name not in AT_ONCE and (name or store != "memory")):
+            item.add_marker(pytest.mark.proof)

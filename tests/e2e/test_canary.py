@@ -18,6 +18,8 @@ import holdfast as hf
 from holdfast.testing.postgres import Programs
 from tests.e2e import canary
 
+pytestmark = pytest.mark.proof
+
 MARKER = canary.MARKER.encode()
 
 

@@ -24,6 +24,8 @@ from holdfast.stores.sqlite.statements import migrations
 from tests.e2e.processes import ROOT, Yard
 from tests.e2e.shop import app, blocking, order, result_of_order
 
+pytestmark = pytest.mark.proof
+
 Record = Callable[[str, object], None]
 
 

@@ -13,6 +13,8 @@ from holdfast.model.dump import Started
 from tests.e2e.processes import PATIENCE, Yard
 from tests.e2e.shop import app, killer, order, result_of_order
 
+pytestmark = pytest.mark.proof
+
 RUNS = 200
 WORKER = {"steps": 20, "runs": 60, "poll": 0.05, "lease": 3.0, "renew": 0.5}
 QUIET = hf.Settings(poll=0.05)

@@ -13,6 +13,8 @@ from holdfast.model.dump import Started
 from tests.e2e.processes import Yard, until
 from tests.e2e.shop import app, order, result_of_order
 
+pytestmark = pytest.mark.proof
+
 RUNS, KILLS = 200, 10
 # Few slots and few runs in hand: there is work left at every kill, and what is held makes progress.
 WORKER = {"steps": 6, "runs": 20, "poll": 0.05, "lease": 1.0, "renew": 0.3}

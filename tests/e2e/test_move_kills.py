@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import pytest
+
 import holdfast as hf
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.invariants import check
+
+pytestmark = pytest.mark.proof
 
 app = hf.App("kills")
 word = hf.Signal("word", str)

@@ -18,6 +18,7 @@ from holdfast.testing.crashing import Where
 from holdfast.testing.inline import Elsewhere
 from holdfast.testing.loop import LIFE
 
+PROOF = [pytest.mark.proof, pytest.mark.timeout(600)]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -31,7 +32,9 @@ def example(name: str) -> ModuleType:
     return module
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(
+    params=["memory", *(pytest.param(each, marks=PROOF) for each in ("sqlite", "postgres"))]
+)
 def store(request: pytest.FixtureRequest) -> Iterator[Where]:
     if request.param != "postgres":
         yield request.param

@@ -15,6 +15,7 @@ from holdfast.ports.moving import Side
 from tests.moving import shop
 from tests.moving.places import Urls, examine, move, rows_of, sides
 
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 MODES = ("before", "after", "unknown, did not happen", "unknown, happened")
 
 

@@ -79,6 +79,7 @@ async def test_a_session_that_the_server_ended_while_it_was_idle(postgres_store)
         await surely(harness, "after")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(3))
 async def test_links_that_end_at_any_byte(postgres_store, seed):
     chance, tries = random.Random(seed), 0

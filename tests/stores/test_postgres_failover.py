@@ -16,6 +16,8 @@ from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.e2e.processes import Yard, until
 from tests.e2e.shop import app, order, result_of_order
 
+pytestmark = pytest.mark.proof
+
 RUNS = 40
 HOST = {"poll": 0.2, "lease": 5.0, "renew": 1.0}
 SYNCHRONOUS = (

@@ -86,7 +86,13 @@ async def cleans_up(item: str) -> str:
     return item
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=[pytest.mark.proof, pytest.mark.timeout(600)]),
+    ]
+)
 def store(request: pytest.FixtureRequest) -> Iterator[Where]:
     if request.param != "postgres":
         yield request.param

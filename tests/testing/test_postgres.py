@@ -22,6 +22,8 @@ from holdfast.testing.postgres import (
 HOLDER = """
 import signal, sys
 from holdfast.testing.postgres import PostgresServer
+
+pytestmark = pytest.mark.proof
 server = PostgresServer.start()
 print(server.execute("SHOW data_directory"), flush=True)
 signal.pause()
