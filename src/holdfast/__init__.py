@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from holdfast.fronts.graph.parallel import ParallelResult, process_parallel
     from holdfast.fronts.graph.settings import CheckpointConfig, GraphConfig, default_graph_config
     from holdfast.fronts.graph.state import State
-    from holdfast.fronts.graph.view import ExecutionEvent
+    from holdfast.graph_observing import EventStore, StoreObserver
     from holdfast.graph_streams import graph_events
     from holdfast.graphs import NodeFunc, StateGraph, new_graph_with_deps
     from holdfast.machine.combine import as_completed, wait
@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from holdfast.model.cache import Cache, CachedStep
     from holdfast.model.diffing import Diff
     from holdfast.model.events import Event
+    from holdfast.model.executed import ExecutionEvent
     from holdfast.model.labels import Labels
     from holdfast.model.limits import QueueState, Rate
     from holdfast.model.observed import ObservedEvent
@@ -208,6 +209,7 @@ __all__ = [
     "EntityHandle",
     "EnvSecrets",
     "Event",
+    "EventStore",
     "ExecutionError",
     "ExecutionEvent",
     "Executor",
@@ -306,6 +308,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreMoved",
+    "StoreObserver",
     "StoreUnavailable",
     "StreamingObserver",
     "SyncClient",
@@ -390,7 +393,8 @@ __all__ = [
 # Every public name that is not in this table is an error.
 _MODULES = {
     "holdfast.graph_streams": "graph_events",
-    "holdfast.fronts.graph.view": "ExecutionEvent",
+    "holdfast.graph_observing": "EventStore StoreObserver",
+    "holdfast.model.executed": "ExecutionEvent",
     "holdfast.app": "App",
     "holdfast.client": "Client Listing RunHandle",
     "holdfast.codecs.keyring": "KeyRing",

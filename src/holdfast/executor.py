@@ -18,7 +18,7 @@ from holdfast.model.status import OPEN
 
 if TYPE_CHECKING:
     from holdfast.client import Client, RunHandle
-    from holdfast.fronts.graph.view import ExecutionEvent
+    from holdfast.model.executed import ExecutionEvent
     from holdfast.runtimes import Runtime
 
 Stream = AsyncIterator["ExecutionEvent"]

@@ -7,6 +7,7 @@ shape later blocks the run, and the state is that of the record.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from threading import RLock
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from holdfast.errors import BadDefinition, UnknownWorkflow
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
-from holdfast.fronts.graph.settings import GraphConfig
+from holdfast.fronts.graph.settings import NOBODY, GraphConfig
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
 from holdfast.graphs import StateGraph, shape_of_graph
@@ -63,6 +64,7 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
 
         body.__name__ = body.__qualname__ = name
         self._app, self.factory, self.config = app, factory, config
+        self._drawn_as = dataclasses.replace(config, observer=NOBODY)  # the app's own are told
         self.info = WorkflowInfo(name, description)
         super().__init__(cast("Any", body), name=name)
 
@@ -80,7 +82,7 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
     def drawn(self, params: Mapping[str, Any]) -> tuple[StateGraph[State], State]:
         """Return the graph for these parameters, and the state to begin with."""
         # Of an app of its own: other parameters may give its nodes other functions.
-        graph = StateGraph(self.config)
+        graph = StateGraph(self._drawn_as)
         state: object = self.factory(graph, self._app.runtime or Runtime(), dict(params))
         if not isinstance(state, State):
             raise BadDefinition(
@@ -145,13 +147,14 @@ class Factories:
                 what=f"Factory {name!r:.60} is {factory!r:.60}, and no function",
                 hint="Give a function of a graph, a runtime and the parameters.",
             )
-        config = config or GraphConfig(name)
+        config = config or GraphConfig(name, NOBODY)
         made = FactoryWorkflow(self._app, name, factory, description, config)
         with self._lock:
             if not (replace and name in self._known):
                 self._app.refuse_duplicate(made)
             self._app.versions.add(made)
             self._known[name] = made
+        self._app.observe_by_name(config.observer, name)
         return made
 
     def get(self, name: str) -> FactoryWorkflow:

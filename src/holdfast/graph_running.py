@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import BadDefinition, ExecutionError, IllegalMove, RunFailed
 from holdfast.fronts.graph.edges import END
-from holdfast.fronts.graph.settings import MEMORY, GraphConfig
+from holdfast.fronts.graph.settings import MEMORY
 from holdfast.fronts.graph.state import State
 from holdfast.machine.looking import fed
 from holdfast.machine.machine import Machine
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from holdfast.fronts.function.workflow import Bound, Workflow
     from holdfast.model.events import Event
     from holdfast.model.run import Loaded
-    from holdfast.ports.observer import Observer
     from holdfast.ports.store import Store
 
 S = TypeVar("S")
@@ -202,27 +201,3 @@ class Opened:
             if self.ready.done():
                 raise
             self.ready.set_exception(error)
-
-
-def private_app(config: GraphConfig, observer: Observer | None = None) -> App:
-    """Return the app of a graph that belongs to none. Raises `BadDefinition`."""
-    from holdfast.app import App
-
-    app, told = App(config.name), observer or named_observer(config.observer)
-    if told is not None:
-        app.observe(told)
-    return app
-
-
-def named_observer(name: str) -> Observer | None:
-    """Return the observer of that name; None for nobody. Raises `BadDefinition`."""
-    if name == "noop":
-        return None
-    if name == "slog":
-        from holdfast.sinks.observers import LoggingObserver
-
-        return LoggingObserver()
-    raise BadDefinition(
-        what=f"observer={name!r:.60} names no observer",
-        hint='Give "noop" or "slog", or the observer itself: hf.new_graph_with_deps(config, it).',
-    )

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import BadDefinition, UnknownWorkflow
 from holdfast.factories import FactoryWorkflow
-from holdfast.fronts.graph.view import ExecutionEvent, View, place_of
+from holdfast.fronts.graph.view import View, place_of
 from holdfast.graphs import GraphWorkflow
 from holdfast.machine.machine import Body
 from holdfast.model.events import BEGINNINGS, Event
+from holdfast.model.executed import ExecutionEvent
 from holdfast.model.run import Run
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def graph_events(
             async for loaded in growth:
                 history = await _grown(engine, run, history, loaded.events, loaded.run.seq)
                 for event in view.read(history):
-                    if (event.seq, event.part) > place:
+                    if event.place > place:
                         yield event
 
 

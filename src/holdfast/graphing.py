@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from holdfast.errors import BadDefinition
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow
-from holdfast.fronts.graph.settings import MAX_ITERATIONS
+from holdfast.fronts.graph.settings import MAX_ITERATIONS, NOBODY
 from holdfast.model.durations import Duration
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.fronts.graph.settings import CheckpointConfig
     from holdfast.fronts.graph.state import State
     from holdfast.graphs import Registers, StateGraph
+    from holdfast.model.executed import ExecutionEvent
+    from holdfast.ports.observer import Observer
     from holdfast.runtimes import Runtime
 
 G = TypeVar("G")
@@ -31,6 +34,7 @@ class Graphs(ABC):
     def __init__(self) -> None:
         self._graphs: list[StateGraph[Any]] = []
         self._factories: Factories | None = None
+        self._named_observers: dict[str, Observer[ExecutionEvent]] = {}
         self.runtime: Runtime | None = None
         """What its factories build with. Set it before the app is opened."""
 
@@ -51,6 +55,51 @@ class Graphs(ABC):
     @abstractmethod
     def _refuse_duplicate(self, made: Workflow[..., Any]) -> None: ...
 
+    @abstractmethod
+    def observe(self, *observers: Observer) -> None: ...
+
+    def observe_graphs(
+        self, *observers: Observer[ExecutionEvent], workflow: str | None = None
+    ) -> None:
+        """Have them told what runs of graphs do, or those of one workflow, each by itself.
+
+        Before the app is opened. They are told after the commit, as observers are.
+        """
+        # Imported late: most apps have none.
+        from holdfast.graph_observing import GraphTeller
+        from holdfast.sinks.observers import checked
+
+        app = cast("App", self)
+        self.observe(*(GraphTeller(app, checked(each), workflow) for each in observers))
+
+    def register_observer(self, name: str, observer: Observer[ExecutionEvent]) -> None:
+        """Give an observer a name, by which graphs may ask for it: `app.graph(..., observer=name)`.
+
+        It takes the place of another of that name. "noop" is nobody; "slog" is a logger of the
+        standard library, unless there is another of that name.
+        """
+        from holdfast.sinks.observers import checked
+
+        self._named_observers[name] = checked(observer)
+
+    def observe_by_name(self, name: str, workflow: str) -> None:
+        """Have the observer of that name told of a workflow. Raises `BadDefinition`."""
+        if name == NOBODY:
+            return
+        found = self._named_observers.get(name)
+        if found is None and name == "slog":
+            from holdfast.sinks.observers import LoggingObserver
+
+            found = LoggingObserver()
+        if found is None:
+            known = ", ".join(sorted({NOBODY, "slog", *self._named_observers}))
+            raise BadDefinition(
+                what=f"Graph {workflow!r}: observer={name!r:.60} names no observer",
+                hint=f"Known are {known}. Write app.register_observer(name, observer) before the "
+                "graph, or give the observer itself: hf.new_graph_with_deps(config, it).",
+            )
+        self.observe_graphs(found, workflow=workflow)
+
     @property
     def graphs(self) -> Sequence[StateGraph[Any]]:
         """The graphs among the workflows."""
@@ -64,6 +113,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        observer: str = NOBODY,
         strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -78,6 +128,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        observer: str = NOBODY,
         strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -91,6 +142,7 @@ class Graphs(ABC):
         version: str = "",
         max_iterations: int = MAX_ITERATIONS,
         checkpoint: CheckpointConfig | None = None,
+        observer: str = NOBODY,
         strict: bool = False,
         timeout: Duration | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -102,7 +154,7 @@ class Graphs(ABC):
         frozen dataclass, a pydantic model, a TypedDict, or `hf.State`. A run that visits more than
         `max_iterations` nodes fails. `checkpoint` says where `graph.execute` keeps
         runs. In a `strict` graph a field that sounds like a secret is an error, else a warning. The
-        rest is as for `app.workflow`.
+        `observer` is the name of one of graphs. The rest is as for `app.workflow`.
         """
         # Imported late: most apps have none.
         from holdfast.fronts.graph.settings import CheckpointConfig, GraphConfig
@@ -110,9 +162,8 @@ class Graphs(ABC):
         from holdfast.graphs import StateGraph
 
         config = GraphConfig(
-            name, max_iterations=max_iterations, checkpoint=checkpoint or CheckpointConfig(),
-            strict=strict,
-        )  # fmt: skip
+            name, observer, max_iterations, checkpoint or CheckpointConfig(), strict=strict
+        )
         return StateGraph(
             config, app=cast("Registers", self), state=state or State, version=version,
             timeout=timeout, queue=queue, priority=priority,
@@ -123,3 +174,4 @@ class Graphs(ABC):
         self._refuse_duplicate(graph.workflow)
         self.versions.add(graph.workflow)
         self._graphs.append(graph)
+        self.observe_by_name(graph.config.observer, graph.name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from holdfast.errors import BadDefinition, InvalidGraph
@@ -22,16 +23,17 @@ from holdfast.fronts.graph.edges import START, Predicate, Router, Rule
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of
 from holdfast.fronts.graph.merging import RuleName, rule_of
 from holdfast.fronts.graph.pictures import Pictured
-from holdfast.fronts.graph.settings import GraphConfig, checked_config
+from holdfast.fronts.graph.settings import NOBODY, GraphConfig, checked_config
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
 from holdfast.graph_nodes import call_of, function_of, kept
-from holdfast.graph_running import Executed, Inside, private_app
+from holdfast.graph_running import Executed, Inside
 from holdfast.machine.values import digest
 from holdfast.model.durations import Duration
 
 if TYPE_CHECKING:
+    from holdfast.model.executed import ExecutionEvent
     from holdfast.ports.observer import Observer
     from holdfast.ports.store import Store
 
@@ -103,7 +105,7 @@ class StateGraph(Executed[S], Pictured):
     ) -> None:
         self.config = checked_config(config)
         self.name = check_name(config.name, "Graph name")
-        self._app: Registers = cast("Any", private_app(config)) if app is None else app
+        self._app: Registers = _private_app(config) if app is None else app
         self._inner: list[StateGraph[Any]] = []
         shape = Shape(state, is_strict=config.strict)
         self.blueprint = Blueprint(self.name, shape, config.max_iterations, config.checkpoint)
@@ -394,15 +396,27 @@ class GraphWorkflow(Workflow[[S], S]):
 
 
 def new_graph_with_deps(
-    config: GraphConfig, observer: Observer | None = None, store: str | Store | None = None
+    config: GraphConfig,
+    observer: Observer[ExecutionEvent] | None = None,
+    store: str | Store | None = None,
 ) -> StateGraph[State]:
     """Return a graph with an app of its own, with these instead of what the config names.
 
-    `observer` is told of what its runs do; `store` is a URL as for `app.open`, or an open-able
-    store, in which `execute` keeps them.
+    `observer` is told what its runs do, as `ExecutionEvent`s; `store` is a URL as for
+    `app.open`, or an open-able store, in which `execute` keeps them.
     """
-    app: Any = private_app(checked_config(config), observer)
+    app: Any = _private_app(checked_config(config))
+    if observer is not None:
+        app.observe_graphs(observer)
+        config = replace(config, observer=NOBODY)
     return StateGraph(config, app=app, store=store)
+
+
+def _private_app(config: GraphConfig) -> Any:
+    """Return the app of a graph that belongs to none."""
+    from holdfast.app import App
+
+    return App(config.name)
 
 
 def shape_of_graph(graph: StateGraph[Any]) -> bytes:

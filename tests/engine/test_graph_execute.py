@@ -150,13 +150,13 @@ async def test_observers_are_given_or_named() -> None:
     seen: list[str] = []
 
     class Watch:
-        async def on_event(self, event: hf.ObservedEvent) -> None:
-            seen.append(event.kind)
+        async def on_event(self, event: hf.ExecutionEvent) -> None:
+            seen.append(event.type)
 
     graph = hf.new_graph_with_deps(hf.default_graph_config("watched"), Watch())
     graph.add_node("one", dict).set_entry_point("one").set_exit_point("one")
     await within(graph.execute(hf.State({"a": 1})))
-    await until(lambda: "run.completed" in seen)
+    await until(lambda: "graph.complete" in seen)
     with pytest.raises(hf.BadDefinition, match="'shout' names no observer"):
         hf.StateGraph(hf.GraphConfig("loud", observer="shout"))
     hf.StateGraph(hf.GraphConfig("quiet", observer="slog"))

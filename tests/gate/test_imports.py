@@ -21,8 +21,8 @@ INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
     "app", "caching", "client", "compose", "entities", "executor", "factories", "graph_nodes",
-    "graph_running", "graph_streams", "graphing", "graphs", "hosts", "queues", "rekeying",
-    "runtimes", "schedules", "server", "steering", "sync", "talking",
+    "graph_observing", "graph_running", "graph_streams", "graphing", "graphs", "hosts", "queues",
+    "rekeying", "runtimes", "schedules", "server", "steering", "sync", "talking",
 }  # fmt: skip
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
@@ -55,6 +55,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "graphs": FACTS | {"machine", "ports", "fronts", "graph_nodes", "graph_running"},
     "graph_streams": FACTS
     | {"machine", "fronts", "engines", "factories", "graphs", "app", "client"},
+    "graph_observing": FACTS | {"ports", "fronts", "graph_streams", "graphs", "factories"},
     "graphing": FACTS | {"fronts", "graphs", "factories", "runtimes"},
     "queues": FACTS | {"kernel", "ports", "engines"},
     "caching": FACTS | {"engines"},
@@ -102,7 +103,9 @@ LATE: Mapping[str, frozenset[str]] = {
     "app": frozenset({"client", "compose", "hosts", "sync"}),
     "graph_running": frozenset({"app", "client", "compose"}),
     "factories": frozenset({"app"}),
-    "graphing": frozenset({"app"}),
+    "graphs": frozenset({"app"}),
+    "graphing": frozenset({"app", "graph_observing", "ports", "sinks"}),
+    "graph_observing": frozenset({"app", "client"}),
 }
 
 # In these folders each subfolder is a stranger to the others.

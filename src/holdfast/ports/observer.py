@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+# `typing` has no defaults of type variables before Python 3.13.
+from typing_extensions import TypeVar
+
 from holdfast.model.backlog import Backlog
+from holdfast.model.events import Event
+from holdfast.model.executed import ExecutionEvent
 from holdfast.model.labels import Labels
 from holdfast.model.observed import ObservedEvent, Retried
+from holdfast.model.run import Run
+
+E = TypeVar("E", bound=ObservedEvent | ExecutionEvent, contravariant=True, default=ObservedEvent)
 
 
-class Observer(Protocol):
-    """Is told of every event that a worker of this process commits.
+class Observer(Protocol[E]):
+    """Is told of every event that a worker of this process commits; of a graph, of what it led to.
 
     After the commit, each event once, the events of one run in their order. Never of what is
     replayed, and never of what was not stored. A slow or failing observer holds up nobody but
-    itself.
+    itself. One of graphs, an `Observer[ExecutionEvent]`, may be told again of a run that was in
+    the hands of another process.
     """
 
-    async def on_event(self, event: ObservedEvent) -> None:
+    async def on_event(self, event: E) -> None:
         """Take one event. What it raises is counted and logged, and changes nothing."""
         ...
 
@@ -33,6 +42,13 @@ class Source(Protocol):
 
         Begin with 0 and an empty `retried`, and give it again with the next: so it is known which
         attempt of a step has completed.
+        """
+        ...
+
+    async def whole(self, run: str) -> tuple[Run, Sequence[Event]] | None:
+        """Return a run and all its events, those too that no longer count; None if there is none.
+
+        Waits for a store that is away.
         """
         ...
 
@@ -58,6 +74,14 @@ class Follower(Observer, Protocol):
 
     def follow(self, source: Source) -> Callable[[], None]:
         """Know whom to ask; return the way to forget it, called when the worker stops."""
+        ...
+
+
+class Selective(Observer[ExecutionEvent], Protocol):
+    """An observer of graphs that does not want everything."""
+
+    def hears(self, event: ObservedEvent) -> bool:
+        """Tell whether it wants to know what an event of a history led to."""
         ...
 
 

@@ -7,9 +7,12 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import cast
+from typing import Generic, cast
+
+from typing_extensions import TypeVar
 
 from holdfast.errors import BadDefinition, RunNotFound, StoreError
+from holdfast.model.executed import ExecutionEvent
 from holdfast.model.observed import ObservedEvent, Retried
 from holdfast.ports.observer import (
     Carrying,
@@ -22,6 +25,8 @@ from holdfast.ports.observer import (
 
 log = logging.getLogger("holdfast.observers")
 
+E = TypeVar("E", bound=ObservedEvent | ExecutionEvent, default=ObservedEvent)
+
 POLL = 1.0
 """Seconds between two looks at a run that is followed, if nothing was heard of it."""
 
@@ -31,6 +36,19 @@ LEVELS = {
     "run.quarantined": logging.WARNING, "run.timed_out": logging.WARNING,
     "run.compensation_failed": logging.ERROR,
 }  # fmt: skip
+GRAPH_LEVELS = {
+    "graph.start": logging.INFO, "graph.complete": logging.INFO, "graph.cancelled": logging.INFO,
+    "graph.paused": logging.INFO, "graph.resumed": logging.INFO, "checkpoint.load": logging.INFO,
+    "checkpoint.resume": logging.INFO, "cycle.detected": logging.INFO,
+    "graph.failed": logging.WARNING, "graph.blocked": logging.WARNING,
+    "node.retry": logging.WARNING,
+}  # fmt: skip
+"""Of what graphs do; the rest, each node and each edge, is for debugging."""
+SHOWN = (
+    "within", "node", "iteration", "error", "duration_ms", "attempt", "status", "visit_count",
+    "from", "to", "predicate_name", "item_index", "step_index", "route",
+)  # fmt: skip
+"""What is logged of the data of an event of a graph: never a state, which may hold anything."""
 
 
 class LoggingObserver:
@@ -47,11 +65,26 @@ class LoggingObserver:
         self.logger = logging.getLogger(logger) if isinstance(logger, str) else logger
         self.messages = messages
 
-    async def on_event(self, event: ObservedEvent) -> None:
+    async def on_event(self, event: ObservedEvent | ExecutionEvent) -> None:
         """Leave its line."""
-        level = LEVELS.get(event.kind, logging.INFO)
+        if isinstance(event, ExecutionEvent):
+            level = GRAPH_LEVELS.get(event.type, logging.DEBUG)
+        else:
+            level = LEVELS.get(event.kind, logging.INFO)
         if not self.logger.isEnabledFor(level):
             return
+        if isinstance(event, ExecutionEvent):
+            fields = self._graphs_fields(event)
+        else:
+            fields = self._fields(event)
+        text = " ".join(f"{name}={value}" for name, value in fields.items() if value != "")
+        self.logger.log(level, "%s", text, extra=fields)
+
+    def hears(self, event: ObservedEvent) -> bool:
+        """Tell whether what an event led to in a graph could leave a line."""
+        return self.logger.isEnabledFor(logging.INFO) or LEVELS.get(event.kind, 0) > logging.INFO
+
+    def _fields(self, event: ObservedEvent) -> dict[str, object]:
         fields: dict[str, object] = {
             "event": event.kind, "run": event.run, "workflow": event.workflow,
             "queue": event.queue, "seq": event.seq, "key": event.key,
@@ -65,17 +98,23 @@ class LoggingObserver:
         if (failure := event.failure).type:
             told = f"{failure.type}: {failure.message}" if self.messages else failure.type
             fields["error"] = told
-        text = " ".join(f"{name}={value}" for name, value in fields.items() if value != "")
-        self.logger.log(level, "%s", text, extra=fields)
+        return fields
+
+    def _graphs_fields(self, event: ExecutionEvent) -> dict[str, object]:
+        fields: dict[str, object] = {
+            "event": event.type, "graph": event.source, "run": event.run_id, "id": event.id,
+        }  # fmt: skip
+        shown = (*SHOWN, "error_message") if self.messages else SHOWN
+        return fields | {name: event.data[name] for name in shown if name in event.data}
 
 
-class MultiObserver:
+class MultiObserver(Generic[E]):
     """Tells several, one after the other; one that fails does not keep the others from it."""
 
-    def __init__(self, *observers: Observer) -> None:
+    def __init__(self, *observers: Observer[E]) -> None:
         self.observers = tuple(checked(each) for each in observers)
 
-    async def on_event(self, event: ObservedEvent) -> None:
+    async def on_event(self, event: E) -> None:
         """Tell all of them. Raises what they raised, together."""
         failed: list[Exception] = []
         for observer in self.observers:
@@ -102,16 +141,16 @@ class MultiObserver:
     def enter_step(self, ns: str, run: str, generation: int, key: str, number: int) -> None:
         """Let those prepare the context of an attempt that do."""
         for each in self.observers:
-            if is_entering(each):
+            if is_entering(cast("Observer", each)):
                 cast("Entering", each).enter_step(ns, run, generation, key, number)
 
     def carry(self) -> Mapping[str, str]:
         """Send along what they send along."""
-        return carried(self.observers)
+        return carried(cast("Sequence[Observer]", self.observers))
 
 
-class StreamingObserver:
-    """Gives events to whoever iterates over `events()`.
+class StreamingObserver(Generic[E]):
+    """Gives events to whoever iterates over `events()`: of histories, or of graphs.
 
     Nothing is dropped. A stream that is not read holds `buffer_size` events; then this observer
     waits, and what it missed is read from the history when it goes on.
@@ -124,14 +163,15 @@ class StreamingObserver:
                 hint="Give the number of events to hold for each reader: 1 or more.",
             )
         self.buffer_size = buffer_size
-        self._streams: list[_Stream] = []
+        self._streams: list[_Stream[E]] = []
         self._changes: dict[str, list[asyncio.Event]] = {}
         self._sources: list[Source] = []
         self._followed = asyncio.Event()
 
-    async def on_event(self, event: ObservedEvent) -> None:
+    async def on_event(self, event: E) -> None:
         """Pass it on, when there is room for it."""
-        for change in self._changes.get(event.run, ()):
+        run = event.run_id if isinstance(event, ExecutionEvent) else event.run
+        for change in self._changes.get(run, ()):
             change.set()
         for stream in tuple(self._streams):
             await stream.put(event, self.buffer_size)
@@ -150,7 +190,7 @@ class StreamingObserver:
 
         return unfollow
 
-    def events(self, run: str | None = None, *, after: int = 0) -> AsyncIterator[ObservedEvent]:
+    def events(self, run: str | None = None, *, after: int = 0) -> AsyncIterator[E]:
         """Yield what this process commits from now on, of all runs, until its worker stops.
 
         With `run`, yield that run's events with a seq above `after`, from its history and then as
@@ -159,11 +199,11 @@ class StreamingObserver:
         """
         if run is not None:
             return self._events_of(run, after)
-        stream = _Stream()
+        stream = _Stream[E]()
         self._streams.append(stream)
         return self._all(stream)
 
-    async def _all(self, stream: _Stream) -> AsyncIterator[ObservedEvent]:
+    async def _all(self, stream: _Stream[E]) -> AsyncIterator[E]:
         try:
             while (event := await stream.get()) is not None:
                 yield event
@@ -171,7 +211,7 @@ class StreamingObserver:
             self._streams.remove(stream)
             stream.end()
 
-    async def _events_of(self, run: str, after: int) -> AsyncIterator[ObservedEvent]:
+    async def _events_of(self, run: str, after: int) -> AsyncIterator[E]:
         change, retried = asyncio.Event(), Retried()
         self._changes.setdefault(run, []).append(change)
         seen = 0
@@ -194,7 +234,7 @@ class StreamingObserver:
             if not self._changes[run]:
                 del self._changes[run]
 
-    async def _history(self, run: str, after: int, retried: Retried) -> Sequence[ObservedEvent]:
+    async def _history(self, run: str, after: int, retried: Retried) -> Sequence[E]:
         await self._followed.wait()
         try:
             found = await self._sources[0].history(run, after, retried)
@@ -202,18 +242,18 @@ class StreamingObserver:
             return ()  # the next look is a second away
         if found is None:
             raise RunNotFound(run=run)
-        return found
+        return cast("Sequence[E]", found)  # whoever tells of graphs is asked of graphs
 
 
-class _Stream:
+class _Stream(Generic[E]):
     """The events that one reader has not read yet."""
 
     def __init__(self) -> None:
-        self._events: deque[ObservedEvent] = deque()
+        self._events: deque[E] = deque()
         self._is_over = False
         self._changed = asyncio.Event()
 
-    async def put(self, event: ObservedEvent, room: int) -> None:
+    async def put(self, event: E, room: int) -> None:
         """Add an event when there is room; one whose reader has left takes none."""
         while len(self._events) >= room and not self._is_over:
             self._changed.clear()
@@ -222,7 +262,7 @@ class _Stream:
             self._events.append(event)
             self._changed.set()
 
-    async def get(self) -> ObservedEvent | None:
+    async def get(self) -> E | None:
         """Return the next event, when it has come; None when there will be no more."""
         while not self._events and not self._is_over:
             self._changed.clear()
@@ -250,13 +290,13 @@ def carried(observers: Sequence[Observer]) -> dict[str, str]:
     return sent
 
 
-def checked(observer: Observer) -> Observer:
+def checked(observer: Observer[E]) -> Observer[E]:
     """Return the observer if it is one. Raises `BadDefinition`."""
     on_event = getattr(observer, "on_event", None)
     if isinstance(observer, type) or not callable(on_event):
         raise BadDefinition(
             what=f"{observer!r:.60} is no observer",
-            hint="Give an object with `async def on_event(self, event: hf.ObservedEvent)`.",
+            hint="Give an object with `async def on_event(self, event)`, as hf.Observer says.",
         )
     if not inspect.iscoroutinefunction(on_event):
         raise BadDefinition(

@@ -9,6 +9,7 @@ from holdfast.errors import BadDefinition
 MAX_ITERATIONS = 1_000
 """How many nodes a run may visit, unless its graph says so."""
 MEMORY = "memory"
+NOBODY = "noop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,13 @@ class GraphConfig:
     """A graph's name, and how its runs are treated.
 
     A run that visits more than `max_iterations` nodes fails. `observer` names who is told of what
-    happens: "noop" is nobody, "slog" is a logger of the standard library. In a `strict` graph a
-    field of the state that sounds like a secret is an error; else it is a warning.
+    happens: "noop" is nobody, "slog" is a logger of the standard library, which gets no states. In
+    a `strict` graph a field of the state that sounds like a secret is an error; else it is a
+    warning.
     """
 
     name: str
-    observer: str = "noop"
+    observer: str = "slog"
     max_iterations: int = MAX_ITERATIONS
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     strict: bool = False

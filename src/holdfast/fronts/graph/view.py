@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.errors import InvalidValue
 from holdfast.fronts.graph.blueprint import Blueprint
@@ -25,6 +25,7 @@ from holdfast.machine import Machine
 from holdfast.machine.machine import Body
 from holdfast.machine.values import Signature
 from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, EventKind, since_start
+from holdfast.model.executed import ExecutionEvent
 from holdfast.model.failures import in_a_line
 from holdfast.model.travel import as_of, forking, living
 
@@ -43,32 +44,6 @@ OF_RUNS = ("graph.start", "checkpoint.save")
 INTERRUPTS: Mapping[EventKind, str] = {
     "question.asked": "interrupt.asked", "question.answered": "interrupt.answered",
 }  # fmt: skip
-
-
-class ExecutionEvent(NamedTuple):
-    """One thing that a run of a graph did. `source` is the name of the graph.
-
-    `seq` is the number of the event of the history to which it belongs, and `part` its own among
-    those of that event. `data` depends on the type; see the page on graphs.
-    """
-
-    type: str
-    timestamp: datetime
-    source: str
-    data: Mapping[str, Any]
-    run_id: str
-    seq: int
-    part: int = 1
-
-    @property
-    def id(self) -> str:
-        """Where it is in the run, as in `12.3`: give it as `after`, and what follows comes."""
-        return f"{self.seq}.{self.part}"
-
-    @property
-    def closes(self) -> bool:
-        """Tell whether the run ends with it."""
-        return self.type in CLOSES.values() and "within" not in self.data
 
 
 def place_of(after: int | str) -> tuple[int, int]:

@@ -216,6 +216,10 @@ class _Source:
             return None
         return observed_all(loaded.run, loaded.events, retried)
 
+    async def whole(self, run: str) -> tuple[Run, Sequence[Event]] | None:
+        """Return a run and all its events, however long the store is away; None without a run."""
+        return await patiently(self._store, self._ns, run, 0)
+
     async def labels(self, run: str) -> Labels:
         """Return the tags and attributes of a run."""
         return (await self._store.labels(self._ns, [run])).get(run, NO_LABELS)
@@ -362,7 +366,7 @@ class Feed:
 
     @property
     def _name(self) -> str:
-        return type(self.observer).__name__
+        return type(getattr(self.observer, "tells", self.observer)).__name__
 
 
 async def _within(seconds: float, tasks: Collection[asyncio.Task[None]]) -> None:
