@@ -100,6 +100,35 @@ async def review(state: hf.State) -> Mapping[str, Any]:
 interrupt.add_edge(hf.START, "draft").add_edge("draft", review)
 interrupt.add_conditional_edge(review, lambda state: state["ok"], {True: hf.END, False: "draft"})
 
+items = app.graph("items")
+
+
+@app.step
+async def shout(word: str) -> str:
+    effect(f"shout {word}")
+    return word.upper()
+
+
+@app.step
+async def join(word: str, so_far: str) -> str:
+    effect(f"join {word}")
+    return so_far + word
+
+
+@items.node(body=True)
+async def work(state: hf.State) -> Mapping[str, Any]:
+    one_by_one = hf.ParallelConfig(max_workers=1)
+    loud = (await hf.process_parallel(["a", "b"], shout, one_by_one)).results
+    joined = (await hf.process_chain(loud, "", join)).final
+    return {"said": await hf.process_conditional(joined, len_of, {"2": shout}, default=shout)}
+
+
+def len_of(text: str) -> str:
+    return str(len(text))
+
+
+items.set_entry_point(work).set_exit_point(work)
+
 
 async def run_through(caller: Caller, name: str) -> None:
     await caller.start(app.workflows[name].bind(hf.State()), name)

@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, overload
 
 from holdfast.errors import ParallelError, TaskError
 from holdfast.fronts.graph.calling import begun, check_progress, runs_on_threads, tell
 from holdfast.fronts.graph.config import ParallelConfig
+from holdfast.fronts.graph.telling import Listener, Tell, problem_of, telling
 from holdfast.machine import current
 
 T = TypeVar("T")
@@ -45,6 +47,8 @@ async def process_parallel(
     processor: Callable[[T], Awaitable[R]],
     config: ParallelConfig = DEFAULT,
     progress: Progress[R] | None = None,
+    *,
+    observer: Listener | None = None,
 ) -> ParallelResult[R]: ...
 @overload
 async def process_parallel(
@@ -52,25 +56,37 @@ async def process_parallel(
     processor: Callable[[T], R],
     config: ParallelConfig = DEFAULT,
     progress: Progress[R] | None = None,
+    *,
+    observer: Listener | None = None,
 ) -> ParallelResult[R]: ...
 async def process_parallel(
     items: Iterable[Any],
     processor: Callable[[Any], Any],
     config: ParallelConfig = DEFAULT,
     progress: Progress[Any] | None = None,
+    *,
+    observer: Listener | None = None,
 ) -> ParallelResult[Any]:
     """Call `processor` with each item, several at a time; return what came of them, in order.
 
     The first error ends all, and raises `ParallelError` with everything that was done; with
     `ParallelConfig(fail_fast=False)` only if nothing succeeded. `progress(completed, total,
-    result)` is called after each success; in a body, when that is stored.
+    result)` is called after each success; in a body, when that is stored. `observer` is told of all
+    items; in a body, those of the graph are.
     """
     check_progress(progress)
     given = list(items)
     workers = worker_count(config, len(given))
     pool = ThreadPoolExecutor(workers) if given and runs_on_threads(processor) else None
     try:
-        return await _Parallel(given, processor, workers, config.fail_fast, progress, pool).run()
+        async with telling("process_parallel", observer) as told:
+            has_progress = progress is not None
+            told(
+                "parallel.start", item_count=len(given), worker_count=workers,
+                fail_fast=config.fail_fast, has_progress_callback=has_progress,
+            )  # fmt: skip
+            work = _Parallel(given, processor, config, progress, pool, told)
+            return await work.run()
     finally:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -94,15 +110,18 @@ class _Parallel:
         self,
         items: list[Any],
         processor: Callable[[Any], Any],
-        workers: int,
-        fail_fast: bool,
+        config: ParallelConfig,
         progress: Progress[Any] | None,
         pool: Executor | None,
+        told: Tell,
     ) -> None:
-        self._items, self._processor, self._workers = items, processor, workers
-        self._fail_fast, self._progress, self._pool = fail_fast, progress, pool
+        self._items, self._processor = items, processor
+        self._workers, self._fail_fast = worker_count(config, len(items)), config.fail_fast
+        self._progress, self._pool = progress, pool
         self._left = iter(enumerate(items))
-        self._running: dict[Task[Any], int] = {}
+        self._told = told
+        self._running: dict[Task[Any], tuple[int, int]] = {}
+        self._idle: list[int] = []
         self._over: deque[Task[Any]] = deque()
         self._wake: Future[None] | None = None
         self._done: dict[int, Any] = {}
@@ -113,7 +132,10 @@ class _Parallel:
         try:
             while not self._is_given_up and (self._begin() or self._running):
                 await self._hear()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            for place in self._running.values():
+                self._tell("worker.complete", place, **problem_of(error))
+            self._tell_end(error)
             await self._give_up()
             raise
         await self._end()
@@ -128,9 +150,11 @@ class _Parallel:
         began = False
         while len(self._running) < self._workers and (one := next(self._left, None)) is not None:
             index, item = one
+            place = (index, heappop(self._idle) if self._idle else len(self._running))
+            self._tell("worker.start", place)
             # A step takes its key here: in the order of the items, in the task that called us.
             task = asyncio.create_task(begun(self._processor, item, pool=self._pool))
-            self._running[task] = index
+            self._running[task] = place
             task.add_done_callback(self._ended)
             began = True
         return began
@@ -149,7 +173,10 @@ class _Parallel:
             self._take(self._over.popleft())
 
     def _take(self, task: Task[Any]) -> None:
-        index = self._running.pop(task)
+        place = self._running.pop(task)
+        index, problem = place[0], _problem_in(task)
+        heappush(self._idle, place[1])
+        self._tell("worker.complete", place, **problem_of(problem))
         try:
             result = self._done[index] = task.result()
         except asyncio.CancelledError:
@@ -161,6 +188,15 @@ class _Parallel:
             self._failed.append(TaskError(index, self._items[index], error))
         else:
             tell(self._progress, len(self._done), len(self._items), result)
+
+    def _tell(self, type: str, place: tuple[int, int], **data: Any) -> None:
+        index, worker = place
+        total = len(self._items)
+        self._told(type, worker_id=worker, item_index=index, total_items=total, **data)
+
+    def _tell_end(self, error: BaseException | None) -> None:
+        counts = {"items_processed": len(self._done), "items_failed": len(self._failed)}
+        self._told("parallel.complete", **counts, **problem_of(error))
 
     async def _end(self) -> None:
         """Give up what is under way. A thread cannot be stopped: it is waited for."""
@@ -188,10 +224,17 @@ class _Parallel:
             if self._fail_fast:  # the one that ended the others, then those that failed meanwhile
                 first = self._failed[0]
                 failed = [first, *(each for each in failed if each is not first)]
-            raise ParallelError(
+            error = ParallelError(
                 errors=tuple(failed), results=results, done=done, total=len(self._items)
             )
+            self._tell_end(error)
+            raise error
+        self._tell_end(None)
         return ParallelResult(results, tuple(failed), done)
+
+
+def _problem_in(task: Task[Any]) -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 def _index(failed: TaskError) -> int:
