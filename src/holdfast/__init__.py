@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.caching import StepCache
+    from holdfast.checkpoints import Checkpoint, Checkpoints, StateDiff
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.codecs.keyring import KeyRing
     from holdfast.entities import EntityHandle
@@ -199,7 +200,9 @@ __all__ = [
     "ChainError",
     "ChainResult",
     "ChainSecrets",
+    "Checkpoint",
     "CheckpointConfig",
+    "Checkpoints",
     "Child",
     "ChildFailed",
     "Client",
@@ -299,6 +302,7 @@ __all__ = [
     "SqlAlchemyWitness",
     "SqliteWitness",
     "State",
+    "StateDiff",
     "StateGraph",
     "Step",
     "StepCache",
@@ -392,6 +396,7 @@ __all__ = [
 
 # Every public name that is not in this table is an error.
 _MODULES = {
+    "holdfast.checkpoints": "Checkpoint Checkpoints StateDiff",
     "holdfast.graph_streams": "graph_events",
     "holdfast.graph_observing": "EventStore StoreObserver",
     "holdfast.model.executed": "ExecutionEvent",

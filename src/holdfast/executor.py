@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BadDefinition, IllegalMove, InvalidValue, RunClosed
 from holdfast.factories import WorkflowInfo
 from holdfast.fronts.graph.state import State
-from holdfast.graph_running import resume
-from holdfast.graph_streams import graph_events
+from holdfast.graph_running import resume, take_back
+from holdfast.graph_streams import graph_events, walked_by
 from holdfast.model.checks import known_id
 from holdfast.model.run import Run
 from holdfast.model.secrets import Secret
@@ -110,13 +110,17 @@ class Executor:
     ) -> tuple[Stream, RunHandle[State]]:
         """Go on with a run that failed or was stopped; return its new events, and the run.
 
-        `at` takes it back first: to the key of a step, or to the number of an event; that works on
-        runs that are complete, too. Raises `RunNotFound`, `UnknownKey`, or `InvalidStatus`.
+        `at` takes it back first: to before a step, by its key (`read.count#1`), or to where a node
+        was done, as for `graph.resume`; that works on runs that are complete, too. Raises
+        `RunNotFound`, `UnknownKey`, or `InvalidStatus`.
         """
         run = self._client.get(run_id)
         row = await run.describe()
         if at is not None:
-            await run.rerun(at)
+            if isinstance(at, str) and "#" not in at:
+                await take_back(run, walked_by(self._client.app, row), at)
+            else:
+                await run.rerun(at)
         elif row.status in ("pending", "running", "waiting"):
             allowed = ("paused", "blocked", "failed", "cancelled", "terminated")
             raise IllegalMove(run=run.id, status=row.status, command="resume", allowed=allowed)

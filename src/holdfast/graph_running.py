@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import BadDefinition, ExecutionError, IllegalMove, RunFailed
 from holdfast.fronts.graph.edges import END
+from holdfast.fronts.graph.rewinding import At, Rewinding, visit_at
 from holdfast.fronts.graph.settings import MEMORY
 from holdfast.fronts.graph.state import State
 from holdfast.machine.looking import fed
@@ -66,16 +67,18 @@ class Executed(ABC, Generic[S]):
         async with self._engine.client() as client:
             return await self._ended(await client.start(bound, id=id), state)
 
-    async def resume(self, run_id: str, state: S | None = None) -> S:
+    async def resume(self, run_id: str, state: S | None = None, *, at: At | None = None) -> S:
         """Go on with a run that has failed, was stopped, or was left open; return the last state.
 
-        No node that was recorded runs again, and its iterations go on counting. Secrets that the
+        No node that was recorded runs again, and its iterations go on counting. With `at` the run
+        is taken back first, to where that node was done: the key of a checkpoint (`write:3`), a
+        node, or the number of an event; also one that is complete. Secrets that the
         run has lost are taken from `state`, of which nothing else is used. Raises `RunNotFound`,
-        `InvalidStatus` if it is complete, and what `execute` raises.
+        `UnknownKey`, `InvalidStatus` if it is complete, and what `execute` raises.
         """
         async with self._engine.client() as client:
             run = client.get(run_id, self._walked_by)
-            await resume(run)
+            await (resume(run) if at is None else take_back(run, self._walked_by, at))
             if isinstance(state, State):
                 for name, secret in state.secrets.items():
                     if secret is not None:
@@ -115,6 +118,12 @@ async def resume(run: RunHandle[Any]) -> None:
         await run.rerun(_before_the_stop((await run.history()).events), keep_keys=True)
     elif status not in OPEN:
         raise IllegalMove(run=run.id, status=status, command="resume", allowed=RESUMABLE)
+
+
+async def take_back(run: RunHandle[Any], workflow: Workflow[..., Any], at: At) -> None:
+    """Let a run go on from where a node was done. Raises `RunNotFound` or `UnknownKey`."""
+    visits = Rewinding().follow(workflow.function, workflow.signature, await run.history())
+    await run.rerun(visit_at(visits, at, run.id).seq, exactly=True)
 
 
 def _before_the_stop(events: Sequence[Event]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engines.local import LocalEngine
 from holdfast.errors import BadDefinition, UnknownWorkflow
@@ -49,20 +49,27 @@ def view_of(app: App, row: Run, first: Event, *, snapshots: bool = True) -> View
 
     Raises `UnknownWorkflow` or `BadDefinition`.
     """
+    workflow = walked_by(app, row)
+    if isinstance(workflow, FactoryWorkflow):
+        graph = workflow.blueprint_of(first)
+    else:
+        graph = workflow.graph.freeze().blueprint
+    body: Body = workflow.function
+    return View(graph, body, workflow.signature, ns=row.ns, run=row.id, snapshots=snapshots)
+
+
+def walked_by(app: App, row: Run) -> FactoryWorkflow | GraphWorkflow[Any]:
+    """Return the workflow of a run of a graph. Raises `UnknownWorkflow` or `BadDefinition`."""
     workflow = app.versions.of_run(row.workflow, row.version)
     if workflow is None:
         raise UnknownWorkflow(name=row.workflow, known=tuple(sorted(app.workflows)))
-    if isinstance(workflow, FactoryWorkflow):
-        graph = workflow.blueprint_of(first)
-    elif isinstance(workflow, GraphWorkflow):
-        graph = workflow.graph.freeze().blueprint
-    else:
-        raise BadDefinition(
-            what=f"Run {row.id!r} is of {row.workflow!r}, which is no graph",
-            hint="Read its events by run.events(), or name a run of an app.graph(...).",
-        )
-    body: Body = workflow.function
-    return View(graph, body, workflow.signature, ns=row.ns, run=row.id, snapshots=snapshots)
+    if isinstance(workflow, FactoryWorkflow | GraphWorkflow):
+        found: FactoryWorkflow | GraphWorkflow[Any] = workflow
+        return found
+    raise BadDefinition(
+        what=f"Run {row.id!r} is of {row.workflow!r}, which is no graph",
+        hint="Read its events by run.events(), or name a run of an app.graph(...).",
+    )
 
 
 async def _grown(

@@ -62,12 +62,14 @@ class Steered:
         from_: str | int | None = None,
         *,
         keep_keys: bool = False,
+        exactly: bool = False,
         reason: str = "",
         id: str | None = None,
     ) -> Sequence[str]:
         """Take the run back to where it asked for the step `from_`, or to its start.
 
-        A number is that of the last event that counts: steps that were asked for by then stay.
+        A number is that of the last event that counts: steps that were asked for by then stay,
+        unless `exactly`, when nothing does that was recorded later.
         Works on open and on closed runs. What was asked for later no longer counts; nothing is
         deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
         whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
@@ -76,7 +78,8 @@ class Steered:
         key = checked_point(from_, where="rerun", path="from_")
         told = checked_reason(reason, "rerun")
         known = "" if id is None else checked_id(id, field="rerun id")
-        return await travel.rerun(self._engine, self.id, key, told, keep_keys=keep_keys, id=known)
+        back = travel.Back(key, told, keep_keys, exactly, known)
+        return await travel.rerun(self._engine, self.id, back)
 
     async def answer(self, key: str, value: object, *, by: str = "") -> bool:
         """Answer an open question; False if it was answered just so before.

@@ -76,3 +76,28 @@ def test_a_graph_or_a_run_that_is_not_there_is_refused(typed: Type, asked: str) 
     command = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run")
     assert typed(*command, "nobody").exit_code == 3
     assert "is of 'other', not of 'research'" in typed(*command, "other").stderr
+
+
+def test_the_state_of_a_run_is_shown_at_any_node(typed: Type, asked: str) -> None:
+    command = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--state")
+    last = json.loads(typed(*command, "--json").stdout)
+    assert (last["run"], last["node"]) == ("tides", "write")
+    assert last["state"]["question"] == "why are there tides?"
+    first = json.loads(typed(*command, "--at", "plan:1", "--json").stdout)
+    assert (first["node"], first["iteration"]) == ("plan", 1)
+    assert first["state"] != last["state"]
+    by_seq = typed(*command, "--at", str(first["seq"]), "--json").stdout
+    assert json.loads(by_seq) == first
+    told = dict(
+        line.split("\t", 1) for line in typed(*command, "--at", "plan:1").stdout.splitlines()
+    )
+    assert {name: json.loads(value) for name, value in told.items()} == first["state"]
+    chosen = typed(*command, "--json=node,seq").stdout
+    assert json.loads(chosen) == {"node": "write", "seq": last["seq"]}
+
+
+def test_a_state_that_cannot_be_shown_is_refused(typed: Type, asked: str) -> None:
+    command = ("runs", "show", "--store", asked, "--state")
+    assert "export HOLDFAST_APP" in typed(*command, "tides").stderr
+    result = typed(*command, "tides", "--app", RESEARCH, "--at", "plan:9")
+    assert (result.exit_code, "plan:1" in result.stderr) == (2, True)

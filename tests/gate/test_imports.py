@@ -20,8 +20,9 @@ ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
-    "app", "caching", "client", "compose", "entities", "executor", "factories", "graph_nodes",
-    "graph_observing", "graph_running", "graph_streams", "graphing", "graphs", "hosts", "queues",
+    "app", "caching", "checkpoints", "client", "compose", "entities", "executor", "factories",
+    "graph_nodes", "graph_observing", "graph_running", "graph_streams", "graphing", "graphs",
+    "hosts", "queues",
     "rekeying", "runtimes", "schedules", "server", "steering", "sync", "talking",
 }  # fmt: skip
 
@@ -56,6 +57,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "graph_streams": FACTS
     | {"machine", "fronts", "engines", "factories", "graphs", "app", "client"},
     "graph_observing": FACTS | {"ports", "fronts", "graph_streams", "graphs", "factories"},
+    "checkpoints": FACTS | {"client", "fronts", "graph_streams"},
     "graphing": FACTS | {"fronts", "graphs", "factories", "runtimes"},
     "queues": FACTS | {"kernel", "ports", "engines"},
     "caching": FACTS | {"engines"},

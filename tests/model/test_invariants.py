@@ -86,6 +86,10 @@ SOUND: dict[str, Dump] = {
         closed(seq=3), None, FIRST, STARTED, event(3, "run.completed", "end"),
         link=TIE._replace(policy="abandon")
     ),
+    "an answer that a fork shares": dump(
+        run(seq=3, status="pending", owner=None, wake_at=1), FIRST,
+        event(2, "question.answered", "ask#1", asked_seq=1), event(3, "run.forked"),
+    ),
     "a child of a fork that nobody has taken up": dump(
         run(seq=3, status="pending", owner=None, wake_at=1), FIRST, STARTED,
         event(3, "run.forked"),

@@ -47,10 +47,11 @@ class AppName(click.types.StringParamType):
     """An app as it is typed; who types none is told both ways to name it."""
 
     name = "app"
+    HOW = f"Name the file that defines it, such as shop.py, here or once: export {APP}=shop.py"
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
         """Say how to name it."""
-        return f"Name the file that defines it, such as shop.py, here or once: export {APP}=shop.py"
+        return self.HOW
 
 
 def app_to_type() -> str:

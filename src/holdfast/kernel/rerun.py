@@ -2,10 +2,10 @@
 
 Nothing is destroyed. What was asked for later stops counting, and the outcome of the call itself:
 answers, attempts, notes, and the close. Siblings that were asked for at or before that point stay,
-with what the body noted in their turns. Messages that came after it are unread again, in their
-order; a cancel or a passed deadline among them is forgotten. Generation and epoch go up: a worker
-that holds the run is refused from then on, and the steps that run again have new idempotency keys,
-unless they are to keep theirs.
+with what the body noted in their turns, unless it goes back exactly. Messages that came after it
+are unread again, in their order; a cancel or a passed deadline among them is forgotten. Generation
+and epoch go up: a worker that holds the run is refused from then on, and the steps that run again
+have new idempotency keys, unless they are to keep theirs.
 
 What a saga has undone since must be done again: then the run goes back to where it asked for that.
 """
@@ -38,7 +38,7 @@ def decide(command: RerunRun) -> Move:
     Raises `UnknownKey`.
     """
     history, key = command.history, command.key
-    gone = superseded(history, key, command.run)
+    gone = superseded(history, key, command.run, exactly=command.exactly)
     keys = keyed_as(history, command.generation) if command.keep_keys else 0
     anew = not command.keep_keys
     payload = told(from_=key, reason=command.reason, keys=keys, anew=anew, id=command.id)
@@ -73,13 +73,17 @@ def _given_up(command: RerunRun, gone: Sequence[Event]) -> tuple[Put, ...]:
     )
 
 
-def superseded(history: Sequence[Event], key: str | int | None, run: str) -> list[Event]:
+def superseded(
+    history: Sequence[Event], key: str | int | None, run: str, *, exactly: bool = False
+) -> list[Event]:
     """Return the living events that stop counting. Raises `UnknownKey`."""
     history = since_start(history)  # there is no way back over a continuation
     answers = [event for event in history if CLASS_OF[event.kind] == "answer"]
     if key is None:
         return _after(history, history[0].seq if history else 0, {event.key for event in answers})
     cut, again = _place_of(history, key, run)
+    if exactly:
+        again |= {event.key for event in answers if event.seq > cut}
     is_undo = isinstance(key, str) and any(undone_by(key))
     while True:
         gone = _after(history, cut, again)
@@ -106,9 +110,11 @@ def _place_of(history: Sequence[Event], key: str | int, run: str) -> tuple[int, 
     return min(asked), {key}
 
 
-def forgotten(history: Sequence[Event], key: str | int | None, run: str) -> list[str]:
+def forgotten(
+    history: Sequence[Event], key: str | int | None, run: str, *, exactly: bool = False
+) -> list[str]:
     """Return the keys whose outcome no longer counts, in the order in which it came."""
-    gone = superseded(history, key, run)
+    gone = superseded(history, key, run, exactly=exactly)
     return [event.key for event in gone if CLASS_OF[event.kind] == "answer"]
 
 

@@ -182,6 +182,8 @@ class RerunRun(NamedTuple):
     deadline: int | None = None
     id: str = ""
     """What a repeat of this rerun is known by."""
+    exactly: bool = False
+    """Whether nothing stays that was recorded later, though it was asked for before."""
 
 
 class ForkRun(NamedTuple):

@@ -226,19 +226,22 @@ class SyncSteered:
         from_: str | int | None = None,
         *,
         keep_keys: bool = False,
+        exactly: bool = False,
         reason: str = "",
         id: str | None = None,
     ) -> Sequence[str]:
         """Take the run back to where it asked for the step `from_`, or to its start.
 
-        A number is that of the last event that counts: steps that were asked for by then stay.
+        A number is that of the last event that counts: steps that were asked for by then stay,
+        unless `exactly`, when nothing does that was recorded later.
         Works on open and on closed runs. What was asked for later no longer counts; nothing is
         deleted. Steps run again under new idempotency keys, unless `keep_keys`. Returns the keys
         whose outcome no longer counts. Give an `id` to make a repeat harmless: it then changes
         nothing, and returns none. Raises `UnknownKey`, `RunNotFound` or `IllegalMove`.
         """
         return self._portal.call(
-            "rerun", self._inside.rerun(from_, keep_keys=keep_keys, reason=reason, id=id)
+            "rerun",
+            self._inside.rerun(from_, keep_keys=keep_keys, exactly=exactly, reason=reason, id=id),
         )
 
     def answer(self, key: str, value: object, *, by: str = "") -> bool:

@@ -328,7 +328,10 @@ def _waits(kept: Kept, dump: Dump) -> Iterator[str]:
         if wait.state == "answered" and f"answer/{wait.secret}" not in ids:
             yield f"{wait.key} was answered, and no message says so"
     given = Counter(m.name for m in kept.inbox if m.kind == "answer" and m.n <= run.inbox_read)
-    used = Counter(event.key for event in kept.events if event.kind == "question.answered")
+    # The answers that a fork shares were given to its origin.
+    forked = max((event.seq for event in kept.events if event.kind == "run.forked"), default=0)
+    own = [e for e in kept.events if e.kind == "question.answered" and e.seq > forked]
+    used = Counter(event.key for event in own)
     for key, times in (used - given).items():
         yield f"{key} was answered {given[key]} times, and {given[key] + times} events say so"
 

@@ -48,10 +48,26 @@ COLUMNS = (
 @click.command("show", cls=choosing.JsonCommand)
 @options.run_id
 @click.option("--all", "everything", is_flag=True, help="Also events that no longer count.")
+@click.option("--state", "is_state", is_flag=True, help="Of a graph: its state, and no events.")
+@click.option("--at", metavar="PLACE",
+              help="The state after NODE or NODE:ITERATION, or at an event.")  # fmt: skip
+@click.option("--app", envvar=options.APP, type=options.AppName(), metavar="APP",
+              help="With --state: the app (or HOLDFAST_APP).")  # fmt: skip
 @choosing.option
 @options.with_door
-def command(door: Door, run: str, everything: bool, chosen: str | None) -> None:
-    """Show a run and every event of it that counts; with --all, those too that were superseded."""
+def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its name
+    door: Door, run: str, everything: bool, is_state: bool, at: str | None, app: str | None,
+    chosen: str | None,
+) -> None:  # fmt: skip
+    """Show a run and every event of it that counts; with --all, those too that were superseded.
+
+    With --state, show the state of a run of a graph: the last, or that --at a node.
+    """
+    if is_state or at is not None:
+        from holdfast.cli.runs.state import show_state
+
+        show_state(door, run, app, at, chosen)
+        return
     names = choosing.fields_of(chosen, (*RUN_FIELDS, *MORE_FIELDS))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:

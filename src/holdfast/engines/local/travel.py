@@ -28,24 +28,33 @@ class Edits(NamedTuple):
     input: bytes | None = None
 
 
-async def rerun(
-    engine: LocalEngine, run: str, key: str | int | None, reason: str, *, keep_keys: bool, id: str
-) -> list[str]:
-    """Take a run back to where it asked for `key`, or to that event.
+class Back(NamedTuple):
+    """Where a run goes back to, and how: see `RerunRun`."""
+
+    key: str | int | None
+    reason: str
+    keep_keys: bool
+    exactly: bool
+    id: str
+
+
+async def rerun(engine: LocalEngine, run: str, back: Back) -> list[str]:
+    """Take a run back to where it asked for a key, or to an event.
 
     Returns the keys whose outcome is gone. A run that goes on meanwhile is decided on again.
     Raises `UnknownKey`, `IllegalMove`.
     """
+    key, reason, keep_keys, exactly, id = back
     for _ in range(RERUNS):
         row, events, *_ = await engine.load(run)
         if id and any(reopening(e).get("id") == id for e in events if e.kind == "run.reopened"):
             return []
         command = RerunRun(
             engine.ns, run, row.generation, events, engine.store.now(), key, keep_keys, reason,
-            row.deadline, id,
+            row.deadline, id, exactly,
         )  # fmt: skip
         if await engine.do(command) is not None:
-            return forgotten(events, key, run)
+            return forgotten(events, key, run, exactly=exactly)
     raise IllegalMove(
         run=run, status="running", command="rerun", allowed=("paused", *sorted(CLOSED))
     )

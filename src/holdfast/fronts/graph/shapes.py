@@ -134,6 +134,11 @@ class Shape:
             f"Return a {self.cls.__name__}, or a dict of the fields that change."
         )
 
+    def between(self, before: Any, after: Any) -> Delta:
+        """Return what leads from one state to another."""
+        old, new = self.values(before), self.values(after)
+        return _delta(_new(old, new), [name for name in old if name not in new])
+
     def _is_state(self, result: Any) -> bool:
         # A TypedDict is a dict: what a node leaves out of it stays as it is.
         return not is_typeddict(self.cls) and isinstance(result, self.cls)

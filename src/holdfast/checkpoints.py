@@ -1,0 +1,129 @@
+"""The checkpoints of a run of a graph: its state at any node, and another way from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.errors import InvalidValue
+from holdfast.fronts.graph.rewinding import At, Rewinding, Visit, edited, visit_at
+from holdfast.graph_streams import walked_by
+from holdfast.model.events import Event
+from holdfast.model.run import Loaded
+
+if TYPE_CHECKING:
+    from holdfast.client import Client, RunHandle
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Checkpoint(NamedTuple):
+    """A node that was done, and that left a checkpoint.
+
+    `seq` is the number of the event with which it was done. `key` names it among those of the run:
+    `write:3`, in a branch or an inner graph `left[1]/write:3`.
+    """
+
+    run_id: str
+    node: str
+    iteration: int
+    seq: int
+    timestamp: datetime
+    key: str
+
+
+class StateDiff(NamedTuple):
+    """How two states differ: fields that changed, before and after; fields of only one of them."""
+
+    changed: Mapping[str, tuple[Any, Any]]
+    added: Mapping[str, Any]
+    removed: Mapping[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run of a graph, and its states, read from the history.
+
+    Where a place in the run is asked for, give the key of a checkpoint, `write:3`; a node, for the
+    last time it was done; or the number of an event, for the node that was done last by then. Every
+    node will do, whether it has left a checkpoint or not. Each method raises `RunNotFound`,
+    `BadDefinition` if the run is of no graph, and what would block the run.
+    """
+
+    def __init__(self, client: Client, run: str) -> None:
+        self._client, self._run = client, run
+
+    async def list(self) -> list[Checkpoint]:
+        """Return those that the run has left, in order; of a completed run those to preserve."""
+        run, events, *_ = await self._client.get(self._run).history()
+        found = [e for e in events if e.kind == "note.checkpoint"]
+        if run.status == "completed":
+            found = [event for event in found if _told(event).get("preserve")]
+        return [_checkpoint(run.id, event) for event in found]
+
+    async def state(self, at: At | None = None) -> Any:
+        """Return the state after a node; without `at`, after the one that was done last.
+
+        It is a copy, of the graph's type of state, and has no secrets. Raises `UnknownKey`.
+        """
+        return visit_at(await visits_of(self._client, self._run), at, self._run).state
+
+    async def diff(self, a: At, b: At | None = None) -> StateDiff:
+        """Return what changed from the state at `a` to that at `b`, or to the last."""
+        visits = await visits_of(self._client, self._run)
+        first, last = visit_at(visits, a, self._run), visit_at(visits, b, self._run)
+        old = first.graph.shape.values(first.state)
+        new = last.graph.shape.values(last.state)
+        both = [name for name in old if name in new and old[name] != new[name]]
+        return StateDiff(
+            {name: (old[name], new[name]) for name in both},
+            {name: new[name] for name in new if name not in old},
+            {name: old[name] for name in old if name not in new},
+        )
+
+    async def fork(
+        self, at: At | None = None, state: Any = None, *, id: str | None = None, reason: str = ""
+    ) -> RunHandle[Any]:
+        """Start a run that goes on from a node as this one did, or with another `state` after it.
+
+        `state` is a whole one, or a dict of the fields that are other. This run is untouched. A
+        fork has no secrets: supply them. Raises `UnknownKey`, `RunConflict`, and `InvalidValue`
+        for a state of a node whose result is not recorded as one.
+        """
+        run = self._client.get(self._run)
+        visit = visit_at(await visits_of(self._client, self._run), at, self._run)
+        if state is None:
+            return await run.fork(visit.seq, id=id, reason=reason)
+        key = await self._result_of(visit)
+        return await run.fork(id=id, results={key: edited(visit, state)}, reason=reason)
+
+    async def _result_of(self, visit: Visit) -> str:
+        """Return the key of the step that is a node. Raises `InvalidValue` if none is."""
+        node = visit.graph.nodes.get(visit.node)
+        if node is not None and node.kind == "step" and node.is_delta:
+            events = (await self._client.get(self._run).history()).events
+            return next(event.key for event in events if event.seq == visit.seq)
+        told = f"node {visit.node!r} leaves no result of its own" if node else "no node was done"
+        raise InvalidValue(
+            where="fork", path="state", problem=f"{told} that could be another",
+            hint="Name a node that is a plain function, or edit results of steps: "
+            "run.fork(results={key: ...}).",
+        )  # fmt: skip
+
+
+async def visits_of(client: Client, run: str) -> Sequence[Visit]:
+    """Return each node that a run has done, in order, with its states. Raises as `Checkpoints`."""
+    loaded: Loaded = await client.engine.load(run)
+    workflow = walked_by(client.app, loaded.run)
+    return Rewinding().follow(workflow.function, workflow.signature, loaded)
+
+
+def _checkpoint(run: str, event: Event) -> Checkpoint:
+    told, when = _told(event), EPOCH + timedelta(microseconds=event.at)
+    return Checkpoint(run, told["node"], told["iteration"], event.asked_seq, when, event.key)
+
+
+def _told(event: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(event.payload or b"{}")
+    return fields
