@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.caching import StepCache
-    from holdfast.checkpoints import Checkpoint, Checkpoints, StateDiff
+    from holdfast.checkpoint_stores import CheckpointStore, MemoryCheckpointStore
+    from holdfast.checkpoints import Checkpoint, Checkpoints, HistoryCheckpoints, StateDiff
     from holdfast.client import Client, Listing, RunHandle
     from holdfast.codecs.keyring import KeyRing
     from holdfast.entities import EntityHandle
@@ -202,6 +203,7 @@ __all__ = [
     "ChainSecrets",
     "Checkpoint",
     "CheckpointConfig",
+    "CheckpointStore",
     "Checkpoints",
     "Child",
     "ChildFailed",
@@ -219,6 +221,7 @@ __all__ = [
     "Factories",
     "FileSecrets",
     "GraphConfig",
+    "HistoryCheckpoints",
     "HistoryTooLong",
     "HoldfastError",
     "IllegalMove",
@@ -242,6 +245,7 @@ __all__ = [
     "LogLine",
     "LoggingObserver",
     "MapFailed",
+    "MemoryCheckpointStore",
     "MergeConflict",
     "MessageConflict",
     "MissingExtra",
@@ -396,7 +400,8 @@ __all__ = [
 
 # Every public name that is not in this table is an error.
 _MODULES = {
-    "holdfast.checkpoints": "Checkpoint Checkpoints StateDiff",
+    "holdfast.checkpoint_stores": "CheckpointStore MemoryCheckpointStore",
+    "holdfast.checkpoints": "Checkpoint Checkpoints HistoryCheckpoints StateDiff",
     "holdfast.graph_streams": "graph_events",
     "holdfast.graph_observing": "EventStore StoreObserver",
     "holdfast.model.executed": "ExecutionEvent",

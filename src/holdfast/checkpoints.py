@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import InvalidValue
+from holdfast.errors import BadDefinition, InvalidValue, UnknownKey
 from holdfast.fronts.graph.rewinding import At, Rewinding, Visit, edited, visit_at
+from holdfast.fronts.graph.state import State
 from holdfast.graph_streams import walked_by
 from holdfast.model.events import Event
-from holdfast.model.run import Loaded
+from holdfast.model.run import Loaded, Run
 
 if TYPE_CHECKING:
     from holdfast.client import Client, RunHandle
@@ -110,6 +111,59 @@ class Checkpoints:
             hint="Name a node that is a plain function, or edit results of steps: "
             "run.fork(results={key: ...}).",
         )  # fmt: skip
+
+
+class HistoryCheckpoints:
+    """The last checkpoint of each run of the app's graphs, read from the histories.
+
+    It is a `CheckpointStore` that can only be read: runs keep their checkpoints themselves.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def load(self, run_id: str) -> State:
+        """Return the state at the last checkpoint of a run. Raises `UnknownKey` if it has none."""
+        found = await Checkpoints(self._client, run_id).list()
+        if not found:
+            raise UnknownKey(run=run_id, key="checkpoint", known=())
+        visit = visit_at(await visits_of(self._client, run_id), found[-1].key, run_id)
+        fields = json.loads(visit.graph.shape.told(visit.after))
+        return State(fields).placed(run_id, visit.node, visit.at)
+
+    async def list(self) -> Sequence[str]:
+        """Return the ids of the runs that have one, newest first. It reads every history."""
+        found = list[str]()
+        names = {graph.name for graph in self._client.app.graphs}
+        names |= {info.name for info in self._client.app.factories.list()}
+        for run in [run async for run in self._runs() if run.workflow in names]:
+            if await Checkpoints(self._client, run.id).list():
+                found.append(run.id)
+        return found
+
+    async def save(self, state: State) -> None:
+        """Refuse it. Raises `BadDefinition`."""
+        raise _read_only(f"save a state of run {state.run_id!r}")
+
+    async def delete(self, run_id: str) -> None:
+        """Refuse it. Raises `BadDefinition`."""
+        raise _read_only(f"delete what run {run_id!r} has")
+
+    async def _runs(self) -> AsyncIterator[Run]:
+        after: str | None = None
+        while True:
+            runs, after = await self._client.list(limit=100, after=after)
+            for run in runs:
+                yield run
+            if after is None:
+                return
+
+
+def _read_only(what: str) -> BadDefinition:
+    return BadDefinition(
+        what=f"HistoryCheckpoints cannot {what}",
+        hint="Runs record their checkpoints themselves, and lose them when they are pruned.",
+    )
 
 
 async def visits_of(client: Client, run: str) -> Sequence[Visit]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from holdfast.errors import BadDefinition, UnknownWorkflow
 from holdfast.fronts.function.workflow import Bound, Workflow
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
-from holdfast.fronts.graph.settings import NOBODY, GraphConfig
+from holdfast.fronts.graph.settings import MEMORY, NOBODY, GraphConfig
+from holdfast.fronts.graph.shapes import Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
 from holdfast.graphs import StateGraph, shape_of_graph
@@ -64,7 +65,9 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
 
         body.__name__ = body.__qualname__ = name
         self._app, self.factory, self.config = app, factory, config
-        self._drawn_as = dataclasses.replace(config, observer=NOBODY)  # the app's own are told
+        inside = dataclasses.replace(config.checkpoint, store=MEMORY)
+        # The app's own observers are told, and its stores fed.
+        self._drawn_as = dataclasses.replace(config, observer=NOBODY, checkpoint=inside)
         self.info = WorkflowInfo(name, description)
         super().__init__(cast("Any", body), name=name)
 
@@ -155,6 +158,7 @@ class Factories:
             self._app.versions.add(made)
             self._known[name] = made
         self._app.observe_by_name(config.observer, name)
+        self._app.keep_checkpoints(name, Shape(State), config.checkpoint)
         return made
 
     def get(self, name: str) -> FactoryWorkflow:

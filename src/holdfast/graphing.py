@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from holdfast.errors import BadDefinition
 from holdfast.fronts.function.versions import Versions
 from holdfast.fronts.function.workflow import Workflow
-from holdfast.fronts.graph.settings import MAX_ITERATIONS, NOBODY
+from holdfast.fronts.graph.settings import MAX_ITERATIONS, MEMORY, NOBODY, is_place
 from holdfast.model.durations import Duration
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.checkpoint_stores import CheckpointStore
     from holdfast.factories import Factories
     from holdfast.fronts.graph.settings import CheckpointConfig
+    from holdfast.fronts.graph.shapes import Shape
     from holdfast.fronts.graph.state import State
     from holdfast.graphs import Registers, StateGraph
     from holdfast.model.executed import ExecutionEvent
     from holdfast.ports.observer import Observer
+    from holdfast.ports.store import Store
     from holdfast.runtimes import Runtime
 
 G = TypeVar("G")
@@ -35,6 +38,7 @@ class Graphs(ABC):
         self._graphs: list[StateGraph[Any]] = []
         self._factories: Factories | None = None
         self._named_observers: dict[str, Observer[ExecutionEvent]] = {}
+        self._checkpoint_stores: dict[str, CheckpointStore] = {}
         self.runtime: Runtime | None = None
         """What its factories build with. Set it before the app is opened."""
 
@@ -99,6 +103,54 @@ class Graphs(ABC):
                 "graph, or give the observer itself: hf.new_graph_with_deps(config, it).",
             )
         self.observe_graphs(found, workflow=workflow)
+
+    def register_checkpoint_store(self, name: str, store: CheckpointStore) -> None:
+        """Give a store of checkpoints a name: `hf.CheckpointConfig(interval=1, store=name)`.
+
+        It takes the place of another of that name. Raises `BadDefinition`.
+        """
+        from holdfast.checkpoint_stores import METHODS, is_checkpoint_store
+
+        if is_place(name) or not is_checkpoint_store(store):
+            problem = "is taken" if is_place(name) else f"got {store!r:.60}, which keeps none"
+            raise BadDefinition(
+                what=f"Store of checkpoints {name!r:.60} {problem}",
+                hint=f"Give another name, and an object with {', '.join(METHODS)}.",
+            )
+        self._checkpoint_stores[name] = store
+
+    def keep_checkpoints(
+        self,
+        workflow: str,
+        shape: Shape,
+        config: CheckpointConfig,
+        store: str | Store | CheckpointStore | None = None,
+    ) -> str | Store:
+        """Feed the store of checkpoints that a graph names; return where its runs are kept.
+
+        Raises `BadDefinition`.
+        """
+        from holdfast.checkpoint_stores import CheckpointFeed, is_checkpoint_store
+
+        given = config.store if store is None else store
+        if isinstance(given, str) and not is_place(given):
+            given = self._checkpoint_store(given, workflow)
+        elif not is_checkpoint_store(given):
+            return cast("str | Store", given)
+        if config.interval:
+            feed = CheckpointFeed(cast("CheckpointStore", given), workflow, shape, config.preserve)
+            self.observe_graphs(feed, workflow=workflow)
+        return config.store if is_place(config.store) else MEMORY
+
+    def _checkpoint_store(self, name: str, workflow: str) -> CheckpointStore:
+        if name in self._checkpoint_stores:
+            return self._checkpoint_stores[name]
+        known = ", ".join(sorted({MEMORY, *self._checkpoint_stores}))
+        raise BadDefinition(
+            what=f"Graph {workflow!r}: unknown checkpoint store: {name!r:.60}",
+            hint=f"Known are {known}. Write app.register_checkpoint_store(name, store) before the "
+            "graph, give the store itself to hf.new_graph_with_deps, or write a URL.",
+        )
 
     @property
     def graphs(self) -> Sequence[StateGraph[Any]]:

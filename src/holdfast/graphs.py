@@ -23,7 +23,7 @@ from holdfast.fronts.graph.edges import START, Predicate, Router, Rule
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of
 from holdfast.fronts.graph.merging import RuleName, rule_of
 from holdfast.fronts.graph.pictures import Pictured
-from holdfast.fronts.graph.settings import NOBODY, GraphConfig, checked_config
+from holdfast.fronts.graph.settings import NOBODY, CheckpointConfig, GraphConfig, checked_config
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
@@ -33,6 +33,7 @@ from holdfast.machine.values import digest
 from holdfast.model.durations import Duration
 
 if TYPE_CHECKING:
+    from holdfast.checkpoint_stores import CheckpointStore
     from holdfast.model.executed import ExecutionEvent
     from holdfast.ports.observer import Observer
     from holdfast.ports.store import Store
@@ -58,6 +59,12 @@ class Registers(Protocol):
         """Take a graph in among the workflows."""
         ...
 
+    def keep_checkpoints(
+        self, workflow: str, shape: Shape, config: CheckpointConfig, store: Any
+    ) -> str | Store:
+        """Feed the store of checkpoints that a graph names; return where its runs are kept."""
+        ...
+
 
 class GraphSettings(TypedDict, total=False):
     """What a graph is told as any workflow is."""
@@ -81,7 +88,7 @@ class StateGraph(Executed[S], Pictured):
         config: GraphConfig,
         *,
         app: Registers | None = None,
-        store: str | Store | None = None,
+        store: str | Store | CheckpointStore | None = None,
         **settings: Unpack[GraphSettings],
     ) -> None: ...
     @overload
@@ -91,7 +98,7 @@ class StateGraph(Executed[S], Pictured):
         *,
         state: type[S],
         app: Registers | None = None,
-        store: str | Store | None = None,
+        store: str | Store | CheckpointStore | None = None,
         **settings: Unpack[GraphSettings],
     ) -> None: ...
     def __init__(
@@ -100,7 +107,7 @@ class StateGraph(Executed[S], Pictured):
         *,
         state: type[Any] = State,
         app: Registers | None = None,
-        store: str | Store | None = None,
+        store: str | Store | CheckpointStore | None = None,
         **settings: Unpack[GraphSettings],
     ) -> None:
         self.config = checked_config(config)
@@ -111,8 +118,8 @@ class StateGraph(Executed[S], Pictured):
         self.blueprint = Blueprint(self.name, shape, config.max_iterations, config.checkpoint)
         self.workflow: GraphWorkflow[S] = GraphWorkflow(self, **settings)
         self._app.adopt(self)
-        inside = Inside(cast("Any", self._app), store or config.checkpoint.store)
-        super().__init__(self.workflow, inside)
+        place = self._app.keep_checkpoints(self.name, shape, config.checkpoint, store)
+        super().__init__(self.workflow, Inside(cast("Any", self._app), place))
 
     def __repr__(self) -> str:
         return f"<graph {self.name}>"
@@ -398,12 +405,13 @@ class GraphWorkflow(Workflow[[S], S]):
 def new_graph_with_deps(
     config: GraphConfig,
     observer: Observer[ExecutionEvent] | None = None,
-    store: str | Store | None = None,
+    store: str | Store | CheckpointStore | None = None,
 ) -> StateGraph[State]:
     """Return a graph with an app of its own, with these instead of what the config names.
 
     `observer` is told what its runs do, as `ExecutionEvent`s; `store` is a URL as for
-    `app.open`, or an open-able store, in which `execute` keeps them.
+    `app.open`, or an open-able store, in which `execute` keeps them; or a `CheckpointStore`, which
+    gets their checkpoints.
     """
     app: Any = _private_app(checked_config(config))
     if observer is not None:

@@ -20,10 +20,10 @@ ADAPTERS = frozenset({"sinks", "blobs", "codecs", "providers", "witnesses"})
 INNER = FACTS | {"machine", "kernel", "ports"}
 MIDDLE = INNER | ADAPTERS | {"fronts", "stores", "engines", "ai"}
 OUTER = MIDDLE | {
-    "app", "caching", "checkpoints", "client", "compose", "entities", "executor", "factories",
-    "graph_nodes", "graph_observing", "graph_running", "graph_streams", "graphing", "graphs",
-    "hosts", "queues",
-    "rekeying", "runtimes", "schedules", "server", "steering", "sync", "talking",
+    "app", "caching", "checkpoint_stores", "checkpoints", "client", "compose", "entities",
+    "executor", "factories", "graph_nodes", "graph_observing", "graph_running", "graph_streams",
+    "graphing", "graphs", "hosts", "queues", "rekeying", "runtimes", "schedules",
+    "server", "steering", "sync", "talking",
 }  # fmt: skip
 
 # The first name below `holdfast` -> the first names it may import, besides itself.
@@ -58,6 +58,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     | {"machine", "fronts", "engines", "factories", "graphs", "app", "client"},
     "graph_observing": FACTS | {"ports", "fronts", "graph_streams", "graphs", "factories"},
     "checkpoints": FACTS | {"client", "fronts", "graph_streams"},
+    "checkpoint_stores": FACTS | {"fronts"},
     "graphing": FACTS | {"fronts", "graphs", "factories", "runtimes"},
     "queues": FACTS | {"kernel", "ports", "engines"},
     "caching": FACTS | {"engines"},
@@ -105,8 +106,9 @@ LATE: Mapping[str, frozenset[str]] = {
     "app": frozenset({"client", "compose", "hosts", "sync"}),
     "graph_running": frozenset({"app", "client", "compose"}),
     "factories": frozenset({"app"}),
-    "graphs": frozenset({"app"}),
-    "graphing": frozenset({"app", "graph_observing", "ports", "sinks"}),
+    "graphs": frozenset({"app", "checkpoint_stores"}),
+    "checkpoint_stores": frozenset({"ports"}),
+    "graphing": frozenset({"app", "checkpoint_stores", "graph_observing", "ports", "sinks"}),
     "graph_observing": frozenset({"app", "client"}),
 }
 

@@ -15,32 +15,32 @@ SOURCE = Path(holdfast.__file__).read_text("utf-8")
 PINNED = """
 AnswerRefused App BadCacheKey BadDefinition BadStatement BlobMissing BodyMeddled Bound
 BoundMessage BoundUpdate Cache CachedStep CallableSecrets CannotDecrypt ChainConfig ChainError
-ChainResult ChainSecrets Checkpoint CheckpointConfig Checkpoints Child ChildFailed Client
-CompensationFailed ConditionalError Diff END EntityHandle EnvSecrets Event EventStore
-ExecutionError ExecutionEvent Executor Factories FileSecrets GraphConfig HistoryTooLong
-HoldfastError IllegalMove InvalidArguments InvalidCursor InvalidDuration InvalidExport
-InvalidFilter InvalidGraph InvalidName InvalidSchedule InvalidStatus InvalidTag InvalidToken
-InvalidValue Item KeyRing Labels Lifecycle Listing LogLine LoggingObserver MapFailed MergeConflict
-MessageConflict MissingExtra MoveRefused MultiObserver NodeFunc NonRetryable NotInBody NotInStep
-ObservedEvent Observer OpenQuestion OpenTelemetryObserver OutcomeUnknown Overlap ParallelConfig
-ParallelError ParallelResult PayloadTooLarge ProcessDied Progress PrometheusObserver
-PsycopgWitness Query QueryFailed QuestionList QueueState Queues Rate Rekeyed ReplayMismatch Retry
-RetryAfter Run RunCancelled RunClosed RunCompensationFailed RunConflict RunFailed RunHandle
-RunNotFound RunTerminated RunTimedOut Runtime START Saga Schedule ScheduleConflict
-ScheduleNotFound ScheduleState Schedules Secret SecretInState SecretProvider
-SecretSerialisationError Settings Signal SlotState SqlAlchemyWitness SqliteWitness State StateDiff
-StateGraph Step StepCache StepFailed StepOutcomeUnknown StepTimedOut StoreError StoreFull
-StoreMoved StoreObserver StoreUnavailable StreamingObserver SyncClient SyncEntityHandle SyncInLoop
-SyncQueues SyncRunHandle SyncSchedules SyncStepCache SyncUpdateHandle TaskError TooDeep
-TooManyAsks Transaction UnknownKey UnknownQuery UnknownQueue UnknownWorkflow Unserialisable
-UnserialisableResult UnsupportedVersion Update UpdateFailed UpdateHandle UpdateRejected
-UpdateUnfinished Witness Workflow WorkflowFactory WorkflowInfo WorkflowNotFound always and_
-as_completed ask attempt callback_url cancelled complete_later completion_token continue_as_new
-default_graph_config default_parallel_config deprecate_patch end_entity get_version graph_events
-handle handlers_finished heartbeat history_length idempotency_key key_equals key_exists
-last_heartbeat log map mask_secrets new_graph_with_deps not_ now or_ patched process_chain
-process_conditional process_parallel query random rekey saga scheduled_at secret should_continue
-sleep start_child update uuid wait wait_for
+ChainResult ChainSecrets Checkpoint CheckpointConfig CheckpointStore Checkpoints Child ChildFailed
+Client CompensationFailed ConditionalError Diff END EntityHandle EnvSecrets Event EventStore
+ExecutionError ExecutionEvent Executor Factories FileSecrets GraphConfig HistoryCheckpoints
+HistoryTooLong HoldfastError IllegalMove InvalidArguments InvalidCursor InvalidDuration
+InvalidExport InvalidFilter InvalidGraph InvalidName InvalidSchedule InvalidStatus InvalidTag
+InvalidToken InvalidValue Item KeyRing Labels Lifecycle Listing LogLine LoggingObserver MapFailed
+MemoryCheckpointStore MergeConflict MessageConflict MissingExtra MoveRefused MultiObserver
+NodeFunc NonRetryable NotInBody NotInStep ObservedEvent Observer OpenQuestion
+OpenTelemetryObserver OutcomeUnknown Overlap ParallelConfig ParallelError ParallelResult
+PayloadTooLarge ProcessDied Progress PrometheusObserver PsycopgWitness Query QueryFailed
+QuestionList QueueState Queues Rate Rekeyed ReplayMismatch Retry RetryAfter Run RunCancelled
+RunClosed RunCompensationFailed RunConflict RunFailed RunHandle RunNotFound RunTerminated
+RunTimedOut Runtime START Saga Schedule ScheduleConflict ScheduleNotFound ScheduleState Schedules
+Secret SecretInState SecretProvider SecretSerialisationError Settings Signal SlotState
+SqlAlchemyWitness SqliteWitness State StateDiff StateGraph Step StepCache StepFailed
+StepOutcomeUnknown StepTimedOut StoreError StoreFull StoreMoved StoreObserver StoreUnavailable
+StreamingObserver SyncClient SyncEntityHandle SyncInLoop SyncQueues SyncRunHandle SyncSchedules
+SyncStepCache SyncUpdateHandle TaskError TooDeep TooManyAsks Transaction UnknownKey UnknownQuery
+UnknownQueue UnknownWorkflow Unserialisable UnserialisableResult UnsupportedVersion Update
+UpdateFailed UpdateHandle UpdateRejected UpdateUnfinished Witness Workflow WorkflowFactory
+WorkflowInfo WorkflowNotFound always and_ as_completed ask attempt callback_url cancelled
+complete_later completion_token continue_as_new default_graph_config default_parallel_config
+deprecate_patch end_entity get_version graph_events handle handlers_finished heartbeat
+history_length idempotency_key key_equals key_exists last_heartbeat log map mask_secrets
+new_graph_with_deps not_ now or_ patched process_chain process_conditional process_parallel query
+random rekey saga scheduled_at secret should_continue sleep start_child update uuid wait wait_for
 """
 NAMES = PINNED.split()
 

@@ -9,12 +9,23 @@ from holdfast.errors import BadDefinition
 MAX_ITERATIONS = 1_000
 """How many nodes a run may visit, unless its graph says so."""
 MEMORY = "memory"
+
+
+def is_place(store: str) -> bool:
+    """Tell whether a text says where runs are kept, and is not the name of something else."""
+    return store == MEMORY or "://" in store
+
+
 NOBODY = "noop"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """Where the runs of a graph are kept: "memory", or a URL as for `app.open`.
+    """Which nodes of a graph leave checkpoints, and where the runs of `graph.execute` are kept.
+
+    `store` is "memory", a URL as for `app.open`, or the name of a store of checkpoints that the app
+    knows, `app.register_checkpoint_store`: that gets each of them after its commit, and the runs
+    are in memory.
 
     Every node is recorded, none that was recorded runs again, and a run can be resumed, rerun and
     forked at each, during the run and after it. Each `interval`-th node leaves a checkpoint, which

@@ -90,6 +90,7 @@ class View:
         self._done: ExecutionEvent | None = None
         self._shown: tuple[Any, Mapping[str, Any]] = (None, {})
         self._saved: frozenset[str] = frozenset()
+        self._last = 0
 
     def __enter__(self) -> View:
         return self
@@ -143,6 +144,7 @@ class View:
         if events:
             machine = self._machine = self._machine or self._new_machine()
             self._saved = frozenset(e.key for e in events if e.kind == "note.checkpoint")
+            self._last = events[-1].seq
             machine.feed_all(events, self._generation, is_new=is_new)
 
     def _new_machine(self) -> Machine:
@@ -218,7 +220,8 @@ class View:
     def is_saved(self, graph: Blueprint, node: str, iteration: int) -> bool:
         """Tell whether a node that is done right now has left a checkpoint."""
         machine = self._machine
-        if machine is None or machine.past is None:  # the run has only begun
+        if machine is None or machine.seq == self._last:
+            # What was said in this turn is yet to come, or the run has only begun.
             return graph.checkpoint.is_due(iteration)
         return machine.loop.scope().path + checkpoint_key(node, iteration) in self._saved
 
