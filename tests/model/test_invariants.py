@@ -6,8 +6,10 @@ from holdfast.model.annotations import LogLine, Progress
 from holdfast.model.dump import Dump, Journal, Sent, Started
 from holdfast.model.events import Event
 from holdfast.model.family import Link, message_id, start_noted
+from holdfast.model.jobs import Job
 from holdfast.model.run import Message, Run
 from holdfast.model.secrets import Sealed
+from holdfast.model.waits import Wait
 from holdfast.testing.invariants import Violation, check
 from tests.model.rows import run
 
@@ -71,6 +73,9 @@ def family(parent: Run | None = None, child: Run | None = None, *events: Event, 
 ENDED_CHILD = closed(id="r/c#1")
 LINES = {KEY: (LogLine(10, 20, "shop", "hello"),)}
 
+JOB = Job("default", "r", "long#1", 1, 1, "s", "long", "q", 3, b"[]", b"{}", 5, 5, None, "B", 9)
+JOB_WAIT = Wait("default", "r", "long#1", "job", 1, 1, "s", "open", 5, None, (), b"{}")
+
 SOUND: dict[str, Dump] = {
     "a held run": dump(),
     "nothing": Dump(NOW),
@@ -107,6 +112,9 @@ SOUND: dict[str, Dump] = {
     ),
     "a timer": dump(None, FIRST, event(2, "timer.fired", payload=b"10")),
     "what was said": dump(progress=beat("long#1"), logs=LINES),
+    "a heartbeat of a job that was taken again": dump(
+        progress=beat("long#1", 9), waits=(JOB_WAIT,), jobs=(JOB,)
+    ),
     "the log of a closed run": dump(closed(), FIRST, CLOSE, logs=LINES),
     "kept promises": dump(run(inbox_seq=2, cancel=1), inbox=(signal(1), cancel(2)), journal=Journal(
         (Started("default", "r", "w", b"d"),), (Sent("default", "r", "s1"),),

@@ -8,7 +8,6 @@ from holdfast.model.commands import (
     AnnotateRun,
     CancelRun,
     ChangeQueue,
-    Command,
     CommitTurn,
     DefineWorkflow,
     ExpireRun,
@@ -40,6 +39,7 @@ from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLOSED
 from holdfast.model.writes import Claim, Free, Replied
 from holdfast.testing.clock import SECOND
+from tests.simulation.agreeing import Operation
 
 NAMESPACES = ("default", "other")
 IDS = tuple("abcde")
@@ -52,16 +52,24 @@ CLAIMS = ("v", "w", "w/", "w/1", "w/2", "v/2")
 LEASE = 10 * SECOND
 LABELS = Labels(("new", "vip"), {"amount": 12, "is_paid": True, "name": "Ada", "share": 0.5})
 
-Operation = Command | Claim
+Draws = dict[str, tuple[Callable[[], Operation], int]]
 
 
 class Operations:
     """Draws operations that fit, or nearly fit, what the store holds now."""
 
+    known_dead = 0.2
+    """How often a worker is known to be dead when its lease is reaped."""
+
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self._count = 0
-        self._draws: dict[str, tuple[Callable[[], Operation], int]] = {
+        self.dump = Dump(0)
+        self._draws = self._weighed()
+
+    def _weighed(self) -> Draws:
+        """Return how each kind is drawn, and how often beside the others."""
+        return {
             "start": (self._start, 8),
             "signal": (self._signal, 6),
             "update": (self._update, 5),
@@ -85,7 +93,6 @@ class Operations:
             "manage": (self._manage, 3),
             "expire": (self._expire, 2),
         }
-        self.dump = Dump(0)
 
     @property
     def kinds(self) -> list[str]:
@@ -225,7 +232,7 @@ class Operations:
         return RenewLease(self.chance.choice(WORKERS), lease)
 
     def _reap(self) -> Operation:
-        return ReapLeases(self.chance.choice(WORKERS), self.chance.random() < 0.2)
+        return ReapLeases(self.chance.choice(WORKERS), self.chance.random() < self.known_dead)
 
     def _retire(self) -> Operation:
         return RetireWorker(self.chance.choice(WORKERS))

@@ -12,6 +12,7 @@ from holdfast.testing.loop import VirtualLoop
 GOES_ON = [Notice("default", "r", "events")]
 ENDED = [Notice("default", "r", "closed")]
 READY = [Notice("default", "r", "ready")]
+JOB = [Notice("default", "r", "job"), *GOES_ON]
 
 
 class Recorder:
@@ -54,12 +55,18 @@ def on_virtual_time(main: Coroutine[Any, Any, list[tuple[float, str]]]) -> list[
 
 def test_the_first_ring_comes_at_once() -> None:
     assert rung((0, ENDED)) == [(0, "cme")]
-    assert rung((0, READY)) == [(0, "wme")]
+    assert rung((0, READY)) == [(0, "wme ready")]
 
 
 def test_what_comes_right_after_a_ring_is_told_a_moment_later_in_one() -> None:
     told = rung((0, ENDED), (0.001, READY), (0.002, ENDED))
-    assert told == [(0, "cme"), (MOMENT, "wme")]
+    assert told == [(0, "cme"), (MOMENT, "wme ready")]
+
+
+def test_a_ring_says_what_to_look_for_if_it_is_one_thing() -> None:
+    assert rung((0, JOB)) == [(0, "wme job")]
+    told = rung((0, ENDED), (0.001, JOB), (0.002, READY), (0.5, JOB))
+    assert told == [(0, "cme"), (MOMENT, "wme"), (0.5, "wme job")]
 
 
 def test_a_run_that_goes_on_rings_once_in_a_while() -> None:
@@ -83,4 +90,4 @@ def test_what_came_last_is_told_before_the_line_is_closed() -> None:
             await ringer.close()
         return line.rung
 
-    assert on_virtual_time(main()) == [(0, "cme"), (0.001, "wme")]
+    assert on_virtual_time(main()) == [(0, "cme"), (0.001, "wme ready")]

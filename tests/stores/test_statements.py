@@ -9,7 +9,8 @@ ONLY_SQLITE = {
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
-    "other_workers", "job_queues", "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
+    "other_workers", "holds_runs", "job_queues", "due_jobs", "next_job_at", "claim_job",
+    "holders_of_jobs",
     "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
@@ -36,6 +37,7 @@ ONLY_POSTGRES = {
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",
+    "jobs_seen", "taken_jobs", "claimed_jobs",
     # Turns that reach other runs, many of them in few statements.
     "runs_of_ids", "lock_runs", "post_messages",
     # Lines: what keeps them, in few statements; who is admitted, by a function.

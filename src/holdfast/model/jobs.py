@@ -113,6 +113,7 @@ class ClaimedJobs(NamedTuple):
     dead: tuple[tuple[str, bool], ...] = ()
     """Workers that hold jobs and whose lease is over (False) or that are known dead (True)."""
     next_wake_at: int | None = None
+    """When the next job of its queues is due, whoever can do it, or a rate lets more begin."""
     is_any: bool = False
     """Whether there are jobs at all, for whomever."""
 

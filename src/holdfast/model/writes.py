@@ -261,8 +261,8 @@ class Remember(NamedTuple):
 class Forget(NamedTuple):
     """Delete results that are kept for later calls, at most `limit`.
 
-    Those of a `step`, or those under one `key` of it. Without a step: those that are expired by the
-    store's clock.
+    Those of a `step`, or those under one `key` of it, by version and key. Without a step: those
+    that are expired by the store's clock, the first that expired first.
     """
 
     ns: str

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from holdfast.model.annotations import Progress
 from holdfast.model.buckets import buckets_of
 from holdfast.model.dump import Dump, RunKey
 from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, by_start, since_start
@@ -301,8 +302,14 @@ def _heartbeats(kept: Kept, dump: Dump) -> Iterator[str]:
     for beat in beats:
         if beat.key in answered:
             yield f"{beat.key} is answered and has a heartbeat"
-        if beat.epoch > kept.run.epoch:
+        if beat.epoch > kept.run.epoch and not _is_of_a_job(beat, kept.run, dump):
             yield f"the heartbeat of {beat.key} has epoch {beat.epoch} of {kept.run.epoch}"
+
+
+def _is_of_a_job(beat: Progress, run: Run, dump: Dump) -> bool:
+    """Tell whether a job left the heartbeat: those have epochs of their own."""
+    job = (run.ns, run.id, beat.key, "job")
+    return any((wait.ns, wait.run, wait.key, wait.kind) == job for wait in dump.waits)
 
 
 def _secrets(dump: Dump) -> Iterator[tuple[RunKey, str]]:

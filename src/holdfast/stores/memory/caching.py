@@ -12,12 +12,12 @@ from holdfast.stores.memory.tables import Tables
 
 
 def forget(tables: Tables, write: Forget, now: int) -> Outcome:
-    """Delete results of a step, or those that are expired, the first that expired first."""
+    """Delete results of a step, or those that are expired."""
     wanted = CacheFilter(write.ns, write.step, write.key)
     found = [kept for kept in tables.step_cache.values() if wanted.fits(kept)]
     if not write.step:
         found = [kept for kept in found if not kept.is_of_use(now)]
-        found.sort(key=lambda kept: kept.expires_at or 0)
+    found.sort(key=lambda kept: (0 if write.step else kept.expires_at or 0, kept.at))
     for kept in found[: write.limit]:
         tables.drop_cached(kept)
     return Outcome(True, total=len(found[: write.limit]))

@@ -31,7 +31,8 @@ class MemoryJobs:
         owners = {job.owner for job in every(tables) if job.owner}
         gone = [each for each in owners - {claim.worker} if tables.workers.get(each, 0) <= now]
         lines = Lines(tables, claim, now)
-        later = [job.wake_at for job in lines.free if job.wake_at > now]
+        free = [job for job in every(tables) if _is_in_reach(job, claim)]
+        later = [job.wake_at for job in free if job.wake_at > now]
         return ClaimedJobs(
             tuple(chosen), tuple(sorted(held, key=lambda job: job.place)),
             tuple((each, False) for each in sorted(gone)),
@@ -148,10 +149,11 @@ def _order(job: Job) -> tuple[int, int, str, str]:
 
 def _is_free(tables: Tables, job: Job, claim: JobClaim) -> bool:
     run = tables.runs.get((job.ns, job.run))
-    return (
-        job.ns == claim.ns
-        and job.owner is None
-        and job.step in claim.steps
-        and (claim.queues is None or job.queue in claim.queues)
-        and (run is None or run.status != "paused")
-    )
+    is_paused = run is not None and run.status == "paused"
+    return _is_in_reach(job, claim) and job.step in claim.steps and not is_paused
+
+
+def _is_in_reach(job: Job, claim: JobClaim) -> bool:
+    """Tell whether a job that nobody has is on a queue that the claimer serves."""
+    is_served = claim.queues is None or job.queue in claim.queues
+    return job.ns == claim.ns and job.owner is None and is_served

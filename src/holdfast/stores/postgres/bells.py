@@ -4,7 +4,8 @@ NOTIFY takes one lock for the whole database when its transaction commits, so it
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
 rung, else a moment later for everything that came meanwhile. That a run only goes on is told a
 while later: else a quick run would ring for every few of its steps. A notice says
-only *look*. Whoever does not hear it, because it was lost or because a pooler eats it, looks all
+only *look*, and what for, if it is one thing: who hears of a job need not look for runs.
+Whoever does not hear it, because it was lost or because a pooler eats it, looks all
 the same at the next poll.
 """
 
@@ -43,6 +44,8 @@ PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
+ANYTHING = "unknown"
+"""What workers hear if there may be anything to see."""
 
 
 class Ringer:
@@ -50,20 +53,22 @@ class Ringer:
 
     def __init__(self, line: Line, me: str) -> None:
         self._line, self._me = line, me
-        self._for: set[str] = set()
+        self._is_told = False
+        """Whether there is something that others have not heard of."""
+        self._for_workers: set[str] = set()
         self._rang = self._due = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._ringing: asyncio.Task[None] | None = None
 
     def ring(self, told: list[Notice]) -> None:
         """Have others look: at once, or a while later if a run only goes on."""
-        is_urgent = for_workers = False
+        is_first, is_urgent = not self._is_told, False
+        self._is_told = True
         for notice in told:
             if notice.what != "events":
                 is_urgent = True
-                for_workers = for_workers or notice.what in FOR_WORKERS
-        is_first = not self._for
-        self._for.add(EVERYBODY if for_workers else WAITERS)
+                if notice.what in FOR_WORKERS:
+                    self._for_workers.add(notice.what)
         if is_urgent:
             due = self._rang + MOMENT
         elif is_first:
@@ -77,7 +82,7 @@ class Ringer:
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
-        while self._for or self._ringing is not None:
+        while self._is_told or self._ringing is not None:
             self._due = -math.inf
             if self._ringing is None:
                 self._aim()
@@ -99,28 +104,35 @@ class Ringer:
         self._ringing = asyncio.create_task(self._ring(), name="holdfast bells")
 
     async def _ring(self) -> None:
-        kind = EVERYBODY if EVERYBODY in self._for else WAITERS
-        self._for.clear()
+        payload = self._payload()
+        self._is_told = False
+        self._for_workers.clear()
         self._rang = asyncio.get_running_loop().time()
         try:
-            await self._line.fetch(SQL.notify, channel=CHANNEL, payload=kind + self._me)
+            await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
         except (StoreError, *FAILED) as error:
             log.debug("nobody could be told: %s", error)  # they poll
         finally:
             self._ringing = None
-        if self._for:
+        if self._is_told:
             self._aim()
+
+    def _payload(self) -> str:
+        """Return whom a ring is for, of whom it is, and what workers should look for."""
+        whats = self._for_workers
+        what = f" {min(whats)}" if len(whats) == 1 else ""
+        return (EVERYBODY if whats else WAITERS) + self._me + what
 
 
 class Listener:
     """Hears what other processes ring, on a connection of its own, and comes back when it is cut.
 
-    `hear` is called with whether workers are meant. It is also called when listening begins, and
-    after each reconnect: what was rung before is lost.
+    `hear` is called with what workers should look for; nothing, if they are not meant. It is also
+    called when listening begins, and after each reconnect: what was rung before is lost.
     """
 
     def __init__(
-        self, target: Target, me: str, hear: Callable[[bool], None], worker: str = ""
+        self, target: Target, me: str, hear: Callable[[str], None], worker: str = ""
     ) -> None:
         self._target, self._me, self._hear = target, me, hear
         self.worker = worker
@@ -173,7 +185,7 @@ class Listener:
         self.statements += 1
         async with asyncio.timeout(CONNECT_SECONDS):
             await connection.add_listener(CHANNEL, self._rung)
-        self._hear(True)
+        self._hear(ANYTHING)
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE):
@@ -184,5 +196,6 @@ class Listener:
 
     def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         said = str(payload)
-        if said[1:] != self._me:
-            self._hear(said.startswith(EVERYBODY))
+        sender, _, what = said[1:].partition(" ")
+        if sender != self._me:
+            self._hear((what or ANYTHING) if said.startswith(EVERYBODY) else "")

@@ -20,12 +20,15 @@ from holdfast.stores.postgres.target import Row
 SQL = queries()
 
 
-def _along_the_lanes(name: str) -> Statement:
+def _along_the_lanes(*names: str) -> Statement:
     texts = fragments()
-    return statement("\n".join((texts["job_lanes"], texts[name])))
+    return statement("\n".join(texts[name] for name in ("job_lanes", *names)))
 
 
-TAKE, LOOK, HEADS = map(_along_the_lanes, ("claim_jobs", "look_at_jobs", "job_heads"))
+CLAIM = _along_the_lanes("claim_jobs", "jobs_seen", "claimed_jobs")
+TAKE = _along_the_lanes("claim_jobs", "taken_jobs")
+LOOK = _along_the_lanes("jobs_seen", "look_at_jobs")
+HEADS = _along_the_lanes("job_heads")
 
 
 class Looked(NamedTuple):
@@ -61,8 +64,13 @@ async def look(line: Line, claim: JobClaim, given: Mapping[str, Any], seen: Row)
     return Looked(rides, times)
 
 
-async def take(ask: Ask, claim: JobClaim, given: Mapping[str, Any]) -> tuple[Job, ...]:
-    """Take jobs lane by lane, inside the open transaction. The clock is read under the locks."""
+async def take(
+    ask: Ask, claim: JobClaim, given: Mapping[str, Any]
+) -> tuple[tuple[Job, ...], tuple[int, ...]]:
+    """Take jobs lane by lane, inside the open transaction. The clock is read under the locks.
+
+    Return them, and when rates let the next ones begin.
+    """
     rows = await ask(SQL.locked_queues, ns=claim.ns, queues=given["queues"])
     [[now]] = await ask(SQL.clock) if given["now"] is None else [[given["now"]]]
     lines = Lines(claim, list(map(queue_of, rows)), now)
@@ -82,7 +90,16 @@ async def take(ask: Ask, claim: JobClaim, given: Mapping[str, Any]) -> tuple[Job
             continue  # managed only since the locks were taken
         suspects -= sum(job.strikes >= SUSPECT for job in jobs)
         found += jobs
-    return tuple(found)
+    return tuple(found), await _next_at(ask, lines, given)
+
+
+async def _next_at(ask: Ask, lines: Lines, given: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return when rates let jobs begin that are left in line."""
+    times = {name: lines.next_at(name) for name in lines.queues}
+    if not any(times.values()):
+        return ()
+    found = {times.get(name) for _, _, name in await ask(HEADS, **given)}
+    return tuple(at for at in found if at is not None)
 
 
 async def _admit(ask: Ask, lines: Lines, given: Mapping[str, Any]) -> list[Job]:

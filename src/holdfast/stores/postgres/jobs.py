@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter, JobRef
@@ -13,10 +13,13 @@ from holdfast.stores import processes
 from holdfast.stores.postgres import job_lines
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.failures import reading
-from holdfast.stores.postgres.job_lines import LOOK, TAKE
+from holdfast.stores.postgres.job_lines import CLAIM, LOOK, TAKE, Looked
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.target import Row
 
 SQL = queries()
+IS_NEW, JOB = 5, slice(6, None)
+"""Where the statement that claims says whether a job is taken now, and which it is."""
 
 
 class PostgresJobs:
@@ -30,32 +33,40 @@ class PostgresJobs:
         writing: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
         self._claims, self._reads, self._clock, self._writing = claims, reads, clock, writing
+        self._managed: set[str] = set()
+        """Namespaces with managed queues that have had jobs."""
 
     async def claim(self, claim: JobClaim) -> ClaimedJobs:
-        """Take those that go first, if there are any, and look at the rest."""
-        given, line = _given(claim, self._clock()), self._claims()
+        """Take those that go first, and look at the rest: at once, if no queue is managed."""
+        given = _given(claim, self._clock())
+        if claim.ns not in self._managed:
+            with self._writing():
+                rows = await self._claims().fetch(CLAIM, **given)
+            if not rows[0]["managed"]:
+                return _claimed(rows)
+            self._managed.add(claim.ns)
+        return await self._claim_in_lines(claim, {**given, "is_one_lane": True})
+
+    async def _claim_in_lines(self, claim: JobClaim, given: dict[str, Any]) -> ClaimedJobs:
+        """Look first; where a line is open, take in a transaction that locks the queues."""
+        line, lines = self._claims(), Looked()
         with reading():
             [seen] = await line.fetch(LOOK, **given)
-            lines = None
             if seen["managed"] and seen["is_any"]:
                 lines = await job_lines.look(line, claim, given, seen)
         found: tuple[Job, ...] = ()
-        is_open = lines is not None and lines.is_open
-        if (seen["is_due"] or is_open) and claim.limit > 0:
+        times = lines.next_at
+        if (seen["is_due"] or lines.is_open) and claim.limit > 0:
             with self._writing():
-                if lines is not None and is_open:
+                if lines.is_open:
                     async with line.transaction() as ask:
-                        found = await job_lines.take(ask, claim, given)
+                        found, times = await job_lines.take(ask, claim, given)
                 else:
                     found = tuple(map(Job._make, await line.fetch(TAKE, **given)))
         with reading():
             here = {"worker": claim.worker, "ns": claim.ns}
             held = await line.fetch(SQL.held_jobs, **here) if seen["is_any"] else ()
-        times = [seen["next_wake_at"], *(() if lines is None else lines.next_at)]
-        return ClaimedJobs(
-            found, tuple(map(Job._make, held)), _dead(seen["holders"] or (), seen["now"]),
-            min((at for at in times if at is not None), default=None), seen["is_any"],
-        )  # fmt: skip
+        return _all_seen(seen, found, map(Job._make, held), times)
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         """Return jobs, those first that are taken first."""
@@ -69,8 +80,25 @@ def _given(claim: JobClaim, now: int | None) -> dict[str, Any]:
         "ns": claim.ns, "worker": claim.worker, "steps": list(claim.steps), "limit": claim.limit,
         "suspects": claim.suspects, "lease": claim.lease, "info": claim.info, "now": now,
         "queues": None if claim.queues is None else list(claim.queues), "priorities": PRIORITIES,
-        "address": processes.this(),
+        "address": processes.this(), "is_one_lane": False,
     }  # fmt: skip
+
+
+def _claimed(rows: list[Row]) -> ClaimedJobs:
+    """Return what was seen and taken by one statement."""
+    held = [(row[IS_NEW], Job._make(row[JOB])) for row in rows if row[IS_NEW] is not None]
+    new = tuple(job for is_new, job in held if is_new)
+    return _all_seen(rows[0], new, (job for _, job in held))
+
+
+def _all_seen(
+    seen: Row, found: tuple[Job, ...], held: Iterable[Job], times: tuple[int, ...] = ()
+) -> ClaimedJobs:
+    later = [at for at in (seen["next_wake_at"], *times) if at is not None]
+    return ClaimedJobs(
+        found, tuple(sorted(held, key=lambda job: job.place)),
+        _dead(seen["holders"] or (), seen["now"]), min(later, default=None), seen["is_any"],
+    )  # fmt: skip
 
 
 def _dead(holders: Any, now: int) -> tuple[tuple[str, bool], ...]:

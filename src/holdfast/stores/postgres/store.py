@@ -273,10 +273,15 @@ class PostgresStore(Inspection, Transacting):
 
         return stop
 
-    def _rung(self, for_workers: bool) -> None:
+    def _rung(self, what: str) -> None:
+        """Have those look who listen for others' changes; workers only for `what` there may be."""
         for hear in tuple(self._hearers):
-            if hear not in self._near and (for_workers or hear not in self._workers):
+            if hear in self._near:
+                continue
+            if hear not in self._workers:
                 hear([Notice()])
+            elif what:
+                hear([Notice(what=what)])
 
     def _tell(self, heard: list[Notice]) -> None:
         for hear in tuple(self._hearers):

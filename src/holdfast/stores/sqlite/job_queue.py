@@ -35,6 +35,14 @@ class Seen(NamedTuple):
     holders: tuple[tuple[str, int], ...]
 
 
+class Taken(NamedTuple):
+    """What a claim took, and what is left."""
+
+    jobs: tuple[Job, ...]
+    held: tuple[Job, ...]
+    next_wake_at: int | None
+
+
 class SqliteJobs:
     """The jobs of an SQLite file."""
 
@@ -54,8 +62,8 @@ class SqliteJobs:
         found: tuple[Job, ...] = ()
         if seen.is_due and claim.limit > 0:
             # Durable before it begins: of a step that runs at most once this is all the record.
-            found, held = await self._submit(lambda writes, at: _take(writes, claim, at))
-            seen = seen._replace(held=held)
+            took: Taken = await self._submit(lambda writes, at: _take(writes, claim, at))
+            found, seen = took.jobs, seen._replace(held=took.held, next_wake_at=took.next_wake_at)
         dead = {name: True for name, _ in seen.holders if self._is_dead(name)}
         late = [name for name, until in seen.holders if until <= now]
         dead.update((name, False) for name in late if name not in dead)
@@ -79,18 +87,17 @@ def _seen(connection: Connection, claim: JobClaim, now: int) -> Seen:
     is_due = any(
         name == UNMANAGED or lines.is_open(name, priority) for priority, _, name in lines.heads()
     )
-    later = lines.later() + (lines.next_at() if lines.queues else [])
     held, holders = _held(connection, claim), _holders(connection, claim)
-    return Seen(is_due, True, min(later, default=None), held, holders)
+    return Seen(is_due, True, lines.next_wake_at(), held, holders)
 
 
-def _take(
-    connection: Connection, claim: JobClaim, now: int
-) -> tuple[tuple[tuple[Job, ...], tuple[Job, ...]], list[Notice]]:
-    jobs = tuple(Lines(connection, claim, now).take())
+def _take(connection: Connection, claim: JobClaim, now: int) -> tuple[Taken, list[Notice]]:
+    lines = Lines(connection, claim, now)
+    jobs = tuple(lines.take())
     if jobs:
         renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
-    return (jobs, _held(connection, claim)), []
+    lines.suspects = claim.suspects  # what the claimer may take next
+    return Taken(jobs, _held(connection, claim), lines.next_wake_at()), []
 
 
 class Lines(JobLines):
@@ -135,11 +142,12 @@ class Lines(JobLines):
         # Rows are changed after all of them are chosen: `taken` makes a list.
         yield from heapq.merge(*lanes, key=lambda job: (job.wake_at, job.run, job.key))
 
-    def later(self) -> list[int]:
-        """Return when the next jobs become due."""
+    def next_wake_at(self) -> int | None:
+        """Return when the next job becomes due, or a rate lets more begin."""
         lanes = product((*self._plain, *self._managed), PRIORITIES)
         found = [self._ask(SQL.next_job_at, *lane).fetchone()[0] for lane in lanes]
-        return [at for at in found if at is not None]
+        later = [at for at in found if at is not None]
+        return min(later + (self.next_at() if self.queues else []), default=None)
 
     def riders(self, queue: str, priority: int) -> Generator[tuple[Job, str]]:
         """Yield due jobs whose run holds a slot with no job in it."""

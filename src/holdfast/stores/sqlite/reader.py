@@ -65,8 +65,8 @@ def others(connection: sqlite3.Connection, worker: str) -> tuple[tuple[str, int]
 
 
 def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]:
-    """Return those of `workers` that hold a run or a job."""
-    found = ((w, connection.execute(SQL.is_owner, {"worker": w}).fetchone()[0]) for w in workers)
+    """Return those of `workers` that hold a run; who takes jobs looks for those that hold jobs."""
+    found = ((w, connection.execute(SQL.holds_runs, {"worker": w}).fetchone()[0]) for w in workers)
     return [worker for worker, holds in found if holds]
 
 

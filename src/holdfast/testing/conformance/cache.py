@@ -165,6 +165,25 @@ async def test_one_key_of_a_step_is_forgotten(harness: Harness) -> None:
     assert set(await recalled(harness, *keys)) == {keys[2], keys[3]}
 
 
+async def test_what_is_forgotten_first_is_the_same_everywhere(harness: Harness) -> None:
+    run = await harness.held("r")
+    now = harness.store.now()
+    of_step = [CacheKey("fetch", version, key) for version in "21" for key in "ba"]
+    expired = [CacheKey("other", "", key) for key in "cba"]
+    results = [result(harness, run, key, expires_at=None) for key in of_step]
+    for key, life in zip(expired, (2, 1, 1), strict=True):
+        results.append(result(harness, run, key, expires_at=now + life * SECOND))
+    assert await keep(harness, run, *results) == "applied"
+    harness.clock.advance(3 * SECOND)
+    for n in range(4):
+        assert set(await recalled(harness, *of_step)) == set(sorted(of_step)[n:])
+        assert await harness.send(ForgetResults("default", "fetch", limit=1)) == 1
+    for left in ("cba", "cb", "c"):
+        kept = [CacheFilter("default", "other", key) for key in "cba"]
+        assert [each.key for each in kept if await harness.store.cached(each)] == list(left)
+        assert await harness.send(ForgetResults("default", limit=1)) == 1
+
+
 async def test_expired_results_are_forgotten_and_no_others(harness: Harness) -> None:
     run = await harness.held("r")
     now = harness.store.now()

@@ -223,6 +223,7 @@ async def test_a_rate_counts_jobs(harness: Harness) -> None:
     first = harness.store.now()
     found = await claim(harness)
     assert [each.key for each in found.jobs] == ["1", "2"]
+    assert found.next_wake_at == first + 10 * SECOND
     for key in ("1", "2"):
         await end(harness, key)
     found = await claim(harness)

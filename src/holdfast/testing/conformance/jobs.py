@@ -125,6 +125,26 @@ async def test_a_job_waits_for_its_time(harness: Harness) -> None:
     assert (await taken(harness)).wake_at == due
 
 
+async def test_a_claim_tells_when_the_next_job_of_its_queues_is_due(harness: Harness) -> None:
+    run = await harness.held("r")
+    now = harness.store.now()
+    await asked(
+        harness, run, job(run, "else#1", step="else", wake_at=now + SECOND),
+        job(run, "work#1", queue="gpu", wake_at=now + 2 * SECOND), job(run, "work#2", wake_at=now),
+    )  # fmt: skip
+    assert (await claim(harness)).next_wake_at == now + SECOND, "whoever can do it"
+    assert (await claim(harness, queues=("gpu",))).next_wake_at == now + 2 * SECOND
+    assert (await claim(harness, queues=("other",))).next_wake_at is None
+
+
+async def test_who_takes_runs_is_not_told_of_workers_that_hold_jobs_only(harness: Harness) -> None:
+    await asked(harness, await harness.held("r", worker="A"))
+    await taken(harness, "J")
+    harness.clock.advance(LEASE + 1)
+    assert [name for name, _ in (await harness.claim("B", limit=0)).dead] == ["A"]
+    assert [name for name, _ in (await claim(harness, "K")).dead] == ["J"]
+
+
 async def test_a_worker_takes_jobs_of_its_queues_and_steps_only(harness: Harness) -> None:
     run = await harness.held("r")
     await asked(harness, run, job(run, "work#1", queue="gpu"), job(run, "else#1", step="else"))

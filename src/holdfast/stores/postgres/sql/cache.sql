@@ -20,7 +20,7 @@ WHERE c.expires_at IS NULL OR c.expires_at > holdfast.clock(:now::int8)
 WITH chosen AS MATERIALIZED (
     SELECT ns, step, version, key FROM holdfast.step_cache
     WHERE ns = :ns AND step = :step AND (:key::text = '' OR key = :key)
-    LIMIT :limit
+    ORDER BY version, key LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM holdfast.step_cache AS c USING chosen AS o
@@ -33,7 +33,7 @@ SELECT count(*) FROM gone
 WITH chosen AS MATERIALIZED (
     SELECT ns, step, version, key FROM holdfast.step_cache
     WHERE ns = :ns AND expires_at <= holdfast.clock(:now::int8)
-    ORDER BY expires_at LIMIT :limit
+    ORDER BY expires_at, step, version, key LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM holdfast.step_cache AS c USING chosen AS o

@@ -24,7 +24,7 @@ WHERE ns = :ns AND run = :run AND key = :key AND epoch = :epoch
 UPDATE holdfast.jobs SET strikes = 0 WHERE ns = :ns AND run = :run AND key = :key AND strikes > 0
 
 -- name: job_lanes
--- The beginning of the two statements below: each queue that is served, at each priority.
+-- The beginning of what follows: each queue that is served, at each priority.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 , used (queue) AS (
     SELECT min(queue) FROM holdfast.jobs WHERE ns = :ns AND owner IS NULL
@@ -48,7 +48,8 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 )
 
 -- name: claim_jobs
--- As with runs: suspects apart, and what two want goes to the first.
+-- As with runs: suspects apart, and what two want goes to the first. Beside lanes of managed queues,
+-- whoever does not know of them takes nothing: those would go first, some of them.
 , sound AS MATERIALIZED (
     SELECT j.* FROM lanes l
     CROSS JOIN LATERAL (
@@ -66,6 +67,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
         FOR UPDATE OF j SKIP LOCKED
     ) j
     WHERE NOT l.is_managed
+        AND (:is_one_lane::bool OR NOT EXISTS (SELECT 1 FROM lanes WHERE is_managed))
     ORDER BY j.priority, j.wake_at, j.run, j.key
     LIMIT :limit
 )
@@ -82,12 +84,13 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
                 WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
             )
         ORDER BY wake_at, run, key
-        LIMIT :suspects
+        LIMIT least(:suspects::int8, :limit::int8)
         FOR UPDATE OF j SKIP LOCKED
     ) j
     WHERE NOT l.is_managed
+        AND (:is_one_lane::bool OR NOT EXISTS (SELECT 1 FROM lanes WHERE is_managed))
     ORDER BY j.priority, j.wake_at, j.run, j.key
-    LIMIT :suspects
+    LIMIT least(:suspects::int8, :limit::int8)
 )
 , chosen AS MATERIALIZED (
     SELECT * FROM (SELECT * FROM sound UNION ALL SELECT * FROM suspects) both_
@@ -111,45 +114,63 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     WHERE j.ns = c.ns AND j.run = c.run AND j.key = c.key
     RETURNING j.*
 )
+
+-- name: taken_jobs
 SELECT * FROM got ORDER BY priority, wake_at, run, key
 
+-- name: jobs_seen
+, seen AS (
+    SELECT
+        (SELECT now FROM clock) AS now,
+        EXISTS (SELECT 1 FROM holdfast.jobs WHERE ns = :ns) AS is_any,
+        EXISTS (
+            SELECT 1 FROM lanes l
+            CROSS JOIN LATERAL (
+                SELECT 1 FROM holdfast.jobs j
+                WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+                    AND wake_at <= (SELECT now FROM clock)
+                    AND step = ANY (:steps::text[])
+                    AND (strikes < 2 OR :suspects::int8 > 0)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM holdfast.runs r
+                        WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
+                    )
+                LIMIT 1
+            ) j
+            WHERE NOT l.is_managed
+        ) AS is_due,
+        (SELECT array_agg(DISTINCT queue) FROM lanes WHERE is_managed) AS managed,
+        (
+            SELECT min(j.wake_at) FROM lanes l
+            CROSS JOIN LATERAL (
+                SELECT wake_at FROM holdfast.jobs
+                WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
+                    AND wake_at > (SELECT now FROM clock)
+                ORDER BY wake_at
+                LIMIT 1
+            ) j
+        ) AS next_wake_at,
+        (
+            SELECT array_agg(DISTINCT j.owner || ' ' || coalesce(w.lease_until, 0) || ' '
+                || coalesce(w.address, ''))
+            FROM holdfast.jobs j LEFT JOIN holdfast.workers w ON w.id = j.owner
+            WHERE j.owner IS NOT NULL AND j.owner <> :worker
+        ) AS holders
+)
+
 -- name: look_at_jobs
-SELECT
-    (SELECT now FROM clock) AS now,
-    EXISTS (SELECT 1 FROM holdfast.jobs WHERE ns = :ns) AS is_any,
-    EXISTS (
-        SELECT 1 FROM lanes l
-        CROSS JOIN LATERAL (
-            SELECT 1 FROM holdfast.jobs j
-            WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
-                AND wake_at <= (SELECT now FROM clock)
-                AND step = ANY (:steps::text[])
-                AND (strikes < 2 OR :suspects::int8 > 0)
-                AND NOT EXISTS (
-                    SELECT 1 FROM holdfast.runs r
-                    WHERE r.ns = j.ns AND r.id = j.run AND r.status = 'paused'
-                )
-            LIMIT 1
-        ) j
-        WHERE NOT l.is_managed
-    ) AS is_due,
-    (SELECT array_agg(DISTINCT queue) FROM lanes WHERE is_managed) AS managed,
-    (
-        SELECT min(j.wake_at) FROM lanes l
-        CROSS JOIN LATERAL (
-            SELECT wake_at FROM holdfast.jobs
-            WHERE ns = :ns AND queue = l.queue AND priority = l.priority AND owner IS NULL
-                AND wake_at > (SELECT now FROM clock)
-            ORDER BY wake_at
-            LIMIT 1
-        ) j
-    ) AS next_wake_at,
-    (
-        SELECT array_agg(DISTINCT j.owner || ' ' || coalesce(w.lease_until, 0) || ' '
-            || coalesce(w.address, ''))
-        FROM holdfast.jobs j LEFT JOIN holdfast.workers w ON w.id = j.owner
-        WHERE j.owner IS NOT NULL AND j.owner <> :worker
-    ) AS holders
+SELECT * FROM seen
+
+-- name: claimed_jobs
+-- What was seen, beside each job that was taken now, or before: in one round trip.
+SELECT s.now, s.is_any, s.managed, s.next_wake_at, s.holders, j.*
+FROM seen s
+LEFT JOIN (
+    SELECT true AS is_new, got.* FROM got
+    UNION ALL
+    SELECT false, held.* FROM holdfast.jobs held WHERE held.owner = :worker AND held.ns = :ns
+) j ON true
+ORDER BY j.priority, j.wake_at, j.run, j.key
 
 -- name: job_heads
 -- The lanes of managed queues with due jobs, and of all others together, each with since when its

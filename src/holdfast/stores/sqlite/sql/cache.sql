@@ -15,14 +15,14 @@ WHERE c.ns = :ns AND c.step = json_extract(w.value, '$[0]')
 DELETE FROM step_cache WHERE (ns, step, version, key) IN (
     SELECT ns, step, version, key FROM step_cache
     WHERE ns = :ns AND step = :step AND (:key = '' OR key = :key)
-    LIMIT :limit
+    ORDER BY version, key LIMIT :limit
 )
 
 -- name: forget_expired
 DELETE FROM step_cache WHERE (ns, step, version, key) IN (
     SELECT ns, step, version, key FROM step_cache
     WHERE ns = :ns AND expires_at <= :now
-    ORDER BY expires_at LIMIT :limit
+    ORDER BY expires_at, step, version, key LIMIT :limit
 )
 
 -- name: cached_steps

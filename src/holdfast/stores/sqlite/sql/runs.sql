@@ -193,6 +193,9 @@ ORDER BY queue
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
 
+-- name: holds_runs
+SELECT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
+
 -- name: is_owner
 SELECT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
     OR EXISTS (SELECT 1 FROM jobs WHERE owner = :worker)
