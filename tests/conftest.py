@@ -9,11 +9,16 @@ import pytest
 from hypothesis import settings
 
 from holdfast.model.redacting import KNOWN
+from holdfast.testing.postgres import MEMORY, is_roomy
 
 # How long an example takes is the machine's affair. CI tries the same examples each time: it is to
 # judge the change. Other runs explore.
 settings.register_profile("untimed", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("untimed")
+
+# In memory where there is room: a sync takes its time, and that there is one is audited.
+if is_roomy():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 pytest_plugins = ["pytester", "tests.postgres", "tests.s3"]
 

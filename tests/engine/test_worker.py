@@ -11,7 +11,9 @@ import holdfast as hf
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.hosts.worker import Worker
 from holdfast.model.writes import Advance, Outcome, Write
+from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.threadless import ThreadlessLoop, without_threads
 from tests.engine.places import Place, event_of, kinds, status_of, until, within, worker_of
 
 go = hf.Signal("go", bool)
@@ -469,3 +471,19 @@ async def test_strikes_are_forgotten_with_progress(place: Place, app: hf.App) ->
 
 async def strikes_of(run: hf.RunHandle[Any], count: int) -> bool:
     return (await run.describe()).strikes == count
+
+
+def test_a_worker_that_is_stopped_at_once_has_nothing_to_wait_for(app: hf.App) -> None:
+    loop = ThreadlessLoop()  # type: ignore[abstract]
+
+    async def story() -> int:
+        store = MemoryStore(clock=loop.clock)
+        began = store.now()
+        async with without_threads(Worker(app, store, id="w", threaded=False)):
+            pass
+        return store.now() - began
+
+    try:
+        assert loop.run(story()) == 0
+    finally:
+        loop.abandon()

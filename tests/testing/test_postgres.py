@@ -19,11 +19,11 @@ from holdfast.testing.postgres import (
     new_folder,
 )
 
+pytestmark = pytest.mark.proof
+
 HOLDER = """
 import signal, sys
 from holdfast.testing.postgres import PostgresServer
-
-pytestmark = pytest.mark.proof
 server = PostgresServer.start()
 print(server.execute("SHOW data_directory"), flush=True)
 signal.pause()

@@ -233,8 +233,12 @@ def folder_in_memory() -> Path:
     The server syncs as its settings say, and nothing waits: right for tests, which kill servers
     but not machines, and wrong for benchmarks.
     """
-    is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
-    return new_folder(MEMORY if is_roomy else None)
+    return new_folder(MEMORY if is_roomy() else None)
+
+
+def is_roomy() -> bool:
+    """Tell whether there are files in memory here, and room for more."""
+    return MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
 
 
 def new_folder(within: Path | None = None) -> Path:

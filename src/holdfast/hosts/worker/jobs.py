@@ -109,7 +109,7 @@ class JobHost:
     # --- taking jobs
 
     async def _serve(self, delay: float) -> None:
-        await asyncio.sleep(delay)
+        await self._until_poked(delay)
         for failures in itertools.count():
             if self._is_over:
                 return
