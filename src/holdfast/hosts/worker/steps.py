@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
-from holdfast.fronts.function.completing import CompleteLater
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS, Attempt
 from holdfast.hosts.worker.isolating import Processes
 from holdfast.hosts.worker.threads import Threads
@@ -255,7 +254,9 @@ class Steps:
                 if run.settle is nobody or _is_cancelled():
                     raise
                 result = Result(ask, number, _us(clock() - began), error=error)
-            except (Exception, SystemExit, CompleteLater) as error:  # exit() ends the step, no more
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # also of exit(): it ends the step, no more
                 result = Result(ask, number, _us(clock() - began), error=error)
             CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
             run.settle(result)
