@@ -18,6 +18,7 @@ from tests.crash.clockwork import CLOCKWORK
 from tests.crash.entities import ENTITIES
 from tests.crash.exact import EXACT
 from tests.crash.families import FAMILIES
+from tests.crash.graph_lives import GRAPH_LIVES
 from tests.crash.graph_streams import GRAPH_STREAMS
 from tests.crash.graphs import GRAPHS
 from tests.crash.job_limits import JOB_LIMITS
@@ -758,6 +759,7 @@ SCENARIOS = {
         *GRAPHS,
         *PROCESSING,
         *GRAPH_STREAMS,
+        *GRAPH_LIVES,
     )
 }  # fmt: skip
 SCENARIOS |= {scenario.name: scenario for scenario in FAMILIES}

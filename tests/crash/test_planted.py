@@ -9,6 +9,7 @@ from holdfast.testing.crash_world import Plant
 from tests.crash.planted import PLANTED as MOST
 from tests.crash.planted import CountsNothing, Planted, plain
 from tests.crash.planted_cache import KeepsFirst, never_expiring
+from tests.crash.planted_graphs import asking_again, from_the_start, without_secrets
 from tests.crash.planted_jobs import LeavesGhosts, TakesFromAnybody
 from tests.crash.scenarios import SCENARIOS
 
@@ -19,8 +20,14 @@ PLANTED: dict[str, Planted] = {
     "job outcome of a fenced host": lambda: plain(Plant(below=TakesFromAnybody)),
     "ghost left in its queue": lambda: plain(Plant(below=LeavesGhosts)),
     "jobs not counted": lambda: plain(Plant(below=CountsNothing)),
+    "node begun without its secret": without_secrets,
+    "graph resumed from its start": from_the_start,
+    "factory asked again for its state": asking_again,
 }
 CATCHERS = {
+    "node begun without its secret": "graph-secrets",
+    "graph resumed from its start": "graph-resumed",
+    "factory asked again for its state": "factory",
     "result kept before its record": "step-cached",
     "expired result used": "step-cached-late",
     "job outcome of a fenced host": "job-zombie",

@@ -11,9 +11,11 @@ Never change a workflow of this file: add another. What runs in the field cannot
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -543,8 +545,25 @@ marked.add_node("begin", begin).add_edge(hf.START, "begin")
 marked.add_edge("begin", hf.END, hf.key_equals("n", 3)).add_edge("begin", "begin")
 
 
+def lined_up(
+    graph: hf.StateGraph[hf.State], runtime: hf.Runtime, params: Mapping[str, Any]
+) -> hf.State:
+    """A factory: as many nodes as its parameter says."""
+    names = [f"node {n}" for n in range(params["nodes"])]
+    for name in names:
+        graph.add_node(name, begin)
+    for one, two in itertools.pairwise(names):
+        graph.add_edge(one, two)
+    graph.set_entry_point(names[0]).set_exit_point(names[-1])
+    return hf.State({"n": 0})
+
+
+app.factories.register("lined_up", lined_up)
+
+
 NOT_YET = (hf.State({"n": 0}),)
 GIVEN: dict[str, tuple[Any, ...]] = {"entity": ("a", None), "graph": NOT_YET, "marked": NOT_YET}
+GIVEN["lined_up"] = ({"nodes": 3},)
 
 
 @app.workflow
@@ -607,6 +626,7 @@ FEATURES = {
     "jobs": ("jobs",),
     "a slot of a schedule": ("scheduled",),
     "a graph": ("graph", "marked"),
+    "a graph by a factory": ("lined_up",),
     "items in parallel, in a chain, by routes": ("processed",),
     "results from the cache": ("cached",),
 }

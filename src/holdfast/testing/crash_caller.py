@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, RunNotFound
 from holdfast.fronts.function.workflow import Bound
+from holdfast.graph_running import resume
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Sent
@@ -68,11 +69,9 @@ class Caller(Timekeeper):
             return
 
     async def resume(self, run: str) -> None:
-        """Let a paused run go on; one that goes on already is left alone."""
-        try:
-            await self._surely(self._client.get(run).resume)
-        except (IllegalMove, RunClosed):
-            return
+        """Let a run go on that is paused, failed or stopped; leave one alone that goes on."""
+        with suppress(IllegalMove, RunClosed):
+            await self._surely(lambda: resume(self._client.get(run)))
 
     async def terminate(self, run: str) -> None:
         """End the run, unless it has ended."""
