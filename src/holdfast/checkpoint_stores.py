@@ -72,7 +72,7 @@ class MemoryCheckpointStore:
         if run_id not in self._states:
             raise UnknownKey(run=run_id, key="checkpoint", known=())
         written, kept = self._states[run_id]
-        return State(json.loads(written)).like(kept)
+        return kept.updated(json.loads(written))
 
     async def delete(self, run_id: str) -> None:
         """Forget the state of a run, if there is one."""
@@ -136,7 +136,7 @@ class CheckpointFeed:
         """Return the state after a node, as JSON has it."""
         values = json.loads(self._shape.told_change({"set": done.data["output_snapshot"]}))
         at = (done.timestamp - EPOCH) // timedelta(microseconds=1)
-        return State(values["set"]).placed(done.run_id, done.data["node"], at)
+        return State().updated(values["set"]).placed(done.run_id, done.data["node"], at)
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         delay = PATIENCE[0]

@@ -89,7 +89,7 @@ class Shape:
     def copied(self, state: Any) -> Any:
         """Return the state for code that may change what is in it."""
         copied = self._schema.cross(state, where="state of the graph")[1]
-        return copied.like(state) if self.cls is State else copied
+        return state.updated(copied) if self.cls is State else copied
 
     def entered(self, state: Any, run: str, at: int, secrets: Sequence[str]) -> Any:
         """Return the state with which a run begins; what its secrets are, a body never knows."""
@@ -146,7 +146,7 @@ class Shape:
 
 def fresh(value: Any) -> Any:
     """Return a copy of a value that crosses, and so is a tree: what is in it may be changed."""
-    kind = type(value)
+    kind: type[object] = value.__class__
     if kind in IMMUTABLE:
         return value
     if kind is dict:

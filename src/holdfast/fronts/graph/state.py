@@ -151,7 +151,7 @@ class State(Mapping[str, Any]):
 
     def updated(self, new: Mapping[str, Any], gone: Sequence[str] = ()) -> State:
         """Return a state with these changes, which were looked at before."""
-        made = self._with({**self._data, **new})
+        made = self._with({**self._data, **(new._data if isinstance(new, State) else new)})
         return made.without(*gone) if gone else made
 
     def placed(self, run: str, node: str, at: int) -> State:
@@ -159,10 +159,6 @@ class State(Mapping[str, Any]):
         made = self._with(self._data)
         made._run, made._node, made._at = run, node, at
         return made
-
-    def like(self, other: State) -> State:
-        """Return a state of these values, and all else as `other` has it."""
-        return other._with(self._data)
 
     def _with(self, data: dict[str, Any]) -> State:
         made = State.__new__(State)
