@@ -189,16 +189,19 @@ async def test_a_worker_that_dies_before_the_code_has_ended_leaves_the_token_val
 async def test_an_outcome_that_nobody_waits_for_is_refused(
     place: Place, app: hf.App, jobs: Jobs
 ) -> None:
+    enough = hf.Signal("enough", int)
+
     @app.workflow
     async def impatient() -> int:
-        try:
-            async with asyncio.timeout(0.05):
-                return await jobs.convert(1)
-        except TimeoutError:
-            return await jobs.convert(2)
+        converting = asyncio.create_task(jobs.convert(1))
+        await hf.wait_for(enough)
+        converting.cancel()
+        return await jobs.convert(2)
 
     async with place.open(app) as client:
         run = await client.start(impatient.bind(), id="r")
+        await until(lambda: len(jobs.tokens) == 1)
+        await run.signal(enough, 1)
         await until(lambda: len(jobs.tokens) == 2)
         with pytest.raises(hf.AnswerRefused, match="no longer waits for it"):
             await client.complete(jobs.tokens[0], 1)
