@@ -12,9 +12,16 @@ INTERVALS = (0, 1, 2, 5)
 
 
 def drawn(name: str, interval: int, preserve: bool) -> hf.StateGraph[hf.State]:
-    """Return a graph that visits six nodes: three that are steps, and three that sleep."""
+    """Return a graph that visits seven nodes: three that are steps, and three that sleep.
+
+    The first does neither: it is done before anything is recorded but the start.
+    """
     config = hf.CheckpointConfig(interval=interval, preserve=preserve)
     graph = app.graph(name, checkpoint=config)
+
+    @graph.node(body=True)
+    async def begin(state: hf.State) -> Mapping[str, Any]:
+        return {"rests": 0}
 
     @graph.node
     async def add(state: hf.State) -> Mapping[str, Any]:
@@ -24,9 +31,9 @@ def drawn(name: str, interval: int, preserve: bool) -> hf.StateGraph[hf.State]:
     @graph.node(body=True)
     async def rest(state: hf.State) -> Mapping[str, Any]:
         await hf.sleep(2)
-        return {"rests": state.get("rests", 0) + 1}
+        return {"rests": state["rests"] + 1}
 
-    graph.add_edge(hf.START, add).add_edge(add, rest)
+    graph.add_edge(hf.START, begin).add_edge(begin, add).add_edge(add, rest)
     return graph.add_edge(rest, hf.END, hf.key_equals("n", 3)).add_edge(rest, add)
 
 
@@ -42,7 +49,7 @@ def scenario(interval: int, preserve: bool) -> Scenario:
     def wrong(world: World) -> list[str]:
         events = world.dump.events.get(("default", name), ())
         marks = [event.key for event in events if event.kind == "note.checkpoint"]
-        nodes = [f"{('rest', 'add')[n % 2]}:{n}" for n in range(1, 7)]
+        nodes = ["begin:1", *(f"{('add', 'rest')[n % 2]}:{n}" for n in range(2, 8))]
         wanted = nodes[interval - 1 :: interval] if interval else []
         at = [event.asked_seq for event in events if event.kind == "note.checkpoint"]
         is_sound = marks == wanted[: len(marks)] and sorted(set(at)) == at

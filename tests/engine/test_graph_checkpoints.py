@@ -121,3 +121,22 @@ async def test_a_fork_that_goes_another_way_records_it(place: Place, app: hf.App
             assert [event.key for event in marks(events)] == ["add:1", "look:2", "add:3"]
             again = [each async for each in hf.graph_events(client, fork.id)]
             assert again[-1].data["iterations"] == 3
+
+
+async def test_an_observer_is_told_of_checkpoints_as_the_stream_is(
+    place: Place, app: hf.App
+) -> None:
+    told: list[hf.ExecutionEvent] = []
+
+    class Seen:
+        async def on_event(self, event: hf.ExecutionEvent) -> None:
+            told.append(event)
+
+    app.observe_graphs(Seen())
+    graph = counts(app, interval=2)
+    async with place.open(app) as client:
+        run = await client.start(graph.bind(hf.State({"n": 0})))
+        await within(run.result())
+        stream = [each async for each in hf.graph_events(client, run.id)]
+    assert [each.id for each in told] == [each.id for each in stream]
+    assert saved(told) == [("node.complete", "look")] * 3

@@ -215,6 +215,34 @@ async def test_a_run_is_resumed_at_a_node(app: hf.App) -> None:
         await graph.resume("r", at="add:4")
 
 
+async def test_a_run_of_a_factory_is_read_and_resumed_at_a_node(place: Place, app: hf.App) -> None:
+    calls = list[str]()
+
+    def factory(graph: hf.StateGraph[hf.State], _: Any, params: Mapping[str, Any]) -> hf.State:
+        async def visit(state: hf.State) -> hf.State:
+            calls.append(state.checkpoint_node)
+            return state.set("n", state["n"] + 1)
+
+        graph.add_node("first", visit).add_node("second", visit)
+        graph.add_edge(hf.START, "first").add_edge("first", "second").add_edge("second", hf.END)
+        return hf.State(params)
+
+    app.factories.register("made", factory)
+    async with place.open(app) as client:
+        executor = hf.Executor(client)
+        run = await executor.create_run("made", {"n": 0}, id="r")
+        await within(run.result())
+        points = hf.Checkpoints(client, "r")
+        assert dict(await points.state("first")) == {"n": 1}
+        events, again = await executor.resume("r", at="first")
+        told = [event.type async for event in events]
+        assert (await within(again.result()))["n"] == 2
+        assert told[:2] == ["checkpoint.load", "checkpoint.resume"]
+        fork = await points.fork("first", {"n": 7})
+        assert (await within(fork.result()))["n"] == 8
+    assert calls == ["", "first", "first", "first"]
+
+
 async def test_a_secret_is_in_no_checkpoint(place: Place, app: hf.App) -> None:
     graph = app.graph("fetch", checkpoint=hf.CheckpointConfig(interval=1, preserve=True))
 

@@ -216,3 +216,17 @@ def test_the_keys_of_a_former_generation_are_kept_over_and_over() -> None:
     again = decide(RerunRun("ns", "r", 2, (START, reopened), 9, keep_keys=True))
     assert isinstance(again, Move)
     assert json.loads(again.event.payload or b"") == {"keys": 1}
+
+
+def test_who_goes_back_exactly_keeps_nothing_that_was_recorded_later() -> None:
+    history = (
+        START,
+        event(2, "step.completed", "a#1", 1),
+        event(3, "note.decided", "x", 2),
+        event(4, "step.completed", "b#1", 1),
+        event(5, "step.retrying", "c#1", 2),
+        event(6, "note.decided", "y", 4),
+        event(7, "run.completed"),
+    )
+    assert [each.seq for each in superseded(history, 2, "r")] == [7]
+    assert [each.seq for each in superseded(history, 2, "r", exactly=True)] == [4, 6, 7]
