@@ -990,10 +990,18 @@ class ExecutionError(HoldfastError):
     hint = "Mend the cause and retry the run: it goes on at this node."
 
     def __init__(
-        self, *, graph: str, node: str, problem: str, path: tuple[str, ...], state: object = None
+        self,
+        *,
+        graph: str,
+        node: str,
+        problem: str,
+        path: tuple[str, ...],
+        state: object = None,
+        visit: Mapping[str, object] = {},
     ) -> None:
         self.graph, self.node, self.problem = graph, node, problem
         self.path, self.state = path, state
+        self.details: Mapping[str, object] = {"graph": graph, "node": node, **visit}
         super().__init__(f"Execution of graph {graph} failed at node {node}: {problem}")
 
     def __str__(self) -> str:

@@ -15,7 +15,8 @@ async def test_every_table_and_column_of_postgres_is_declared(migrated: str) -> 
     try:
         rows = await connection.fetch(
             "SELECT table_name, column_name, udt_name FROM information_schema.columns "
-            "WHERE table_schema = 'holdfast'"
+            "JOIN information_schema.tables USING (table_schema, table_name) "
+            "WHERE table_schema = 'holdfast' AND table_type = 'BASE TABLE'"
         )
     finally:
         await connection.close()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 
+MEASURED = frozenset({"iteration", "began", "next"})
+"""What a note tells beside the decision: not compared, and absent in older histories."""
+
+
 class Decisions:
     """What one body has decided and its history does not hold yet."""
 
@@ -30,11 +34,11 @@ class Decisions:
         self._said: dict[str, Event] = {}
         self._marks: dict[str, Event] = {}
 
-    def say(self, name: str, payload: bytes) -> None:
+    def say(self, name: str, payload: bytes, took: int | None = None) -> None:
         """Record a decision, as `told` gives it, beside the event on which it was made."""
         machine = self._machine
         key = machine.take_key(name)
-        note = Event("note.decided", machine.now, key, payload, machine.seq)
+        note = Event("note.decided", machine.now, key, payload, machine.seq, took=took)
         self._said[key] = note
         if machine.past is None:
             machine.notes = (*machine.notes, note)
@@ -56,12 +60,12 @@ class Decisions:
     def has_said(self, note: Event) -> bool:
         """Tell whether the body decided what is recorded."""
         said = self._said.get(note.key)
-        return said is not None and said.payload == note.payload
+        return said is not None and _agree(said, note)
 
     def compare(self, note: Event) -> None:
         """Hold the recorded note against what the body decided. Raises `ReplayMismatch`."""
         said = self._said.pop(note.key, None)
-        if said and said.payload == note.payload:
+        if said and _agree(said, note):
             return
         recorded = f"the decision {note.key}, {(note.payload or b'').decode()[:200]}"
         told = "makes none" if said is None else f"decides {(said.payload or b'').decode()[:200]}"
@@ -82,6 +86,16 @@ class Decisions:
 def told(fields: Mapping[str, Any]) -> bytes:
     """Return what is recorded of a decision."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _agree(said: Event, note: Event) -> bool:
+    """Tell whether two notes tell of one decision, however it was measured."""
+    return said.payload == note.payload or _decided(said) == _decided(note)
+
+
+def _decided(note: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(note.payload or b"{}")
+    return {name: value for name, value in fields.items() if name not in MEASURED}
 
 
 def decisions_of(machine: Machine) -> Decisions:

@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.errors import ChildFailed, CompensationFailed, StepFailed
+from holdfast.errors import ChildFailed, CompensationFailed, ExecutionError, StepFailed
 from holdfast.machine.tasks import Task
 from holdfast.machine.values import Schema
 from holdfast.model.asks import Ended
@@ -62,8 +62,9 @@ def _ended_of(task: Task, result: Schema[Any], *, is_cancelled: bool) -> Ended:
 
 
 def _failed(error: BaseException) -> Ended:
-    failure = failure_of(error)._replace(cause=tuple(dict.fromkeys(_causes(error, set()))))
-    return Ended("failed", failure=failure)
+    details = error.details if isinstance(error, ExecutionError) else None
+    causes = tuple(dict.fromkeys(_causes(error, set())))
+    return Ended("failed", failure=failure_of(error, details=details)._replace(cause=causes))
 
 
 def _causes(error: BaseException | None, seen: set[int]) -> Iterator[str]:

@@ -94,7 +94,8 @@ class Event(NamedTuple):
     `seq` is 0 until the store has numbered it. `digest` is 8 bytes of the encoded arguments and 8
     of the parameters' schema, on answers to steps; the shape of the workflow's code, on
     `run.started`, `run.continued` and `run.blocked`. `took` is how long the answered attempt
-    ran, or `CACHED`. Times are integer microseconds since 1970 by the store's clock.
+    ran, or `CACHED`; on a decision, how long the node that it ends. Times are integer
+    microseconds since 1970 by the store's clock.
     """
 
     kind: EventKind

@@ -20,6 +20,8 @@ from holdfast.model.status import CLOSED
 from holdfast.model.travel import living
 
 SEGMENT = re.compile(r"^(.*)\[(\d+)\]$", re.DOTALL)
+JOINED = ".join#"
+"""Ends the key of a note that all branches of a fork have met, before its number."""
 Scope = tuple[str, ...]
 """The branches that a mark is in, from the outermost: `("left[1]",)`."""
 
@@ -44,7 +46,7 @@ def trail_of(graph: Blueprint, events: Sequence[Event]) -> Trail:
     lived = since_start(living(events))
     follower = _Follower(graph)
     for event in lived:
-        if event.kind == "note.decided":
+        if event.kind == "note.decided" and JOINED not in event.key:
             follower.follow(event.key, json.loads(event.payload or b"{}"))
     status = lived[-1].kind.removeprefix("run.") if lived else ""
     if status == "completed":
@@ -199,7 +201,9 @@ def _placed(
         return
     found = SEGMENT.match(segments[0])
     name = found.group(1) if found else segments[0]
-    if any(name in fork.branches for fork in graph.forks.values()):
+    inside = {each.rpartition("[")[0] for each in scope}  # a fork is not in a branch of its own
+    forks = [fork for fork in graph.forks.values() if inside.isdisjoint(fork.branches)]
+    if any(name in fork.branches for fork in forks):
         yield from _placed(graph, segments[1:], source, (*scope, segments[0]))
     node = graph.nodes.get(name)
     if node is not None and node.inner is not None:

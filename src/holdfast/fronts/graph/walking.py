@@ -24,14 +24,28 @@ from holdfast.machine.decisions import decisions_of, told
 from holdfast.machine.values import digest
 
 
+class Visit(NamedTuple):
+    """Which visit of a walk it is, counted from 1, and on which event it began, and when."""
+
+    iteration: int = 0
+    began: int = 0
+    at: int = 0
+
+
+NO_VISIT = Visit()
+
+
 class Place(NamedTuple):
     """Where a walk has come to, with which state and how that came about, and who wrote its fields
-    since it began."""
+    since it began. A branch goes `until` its join.
+    """
 
     node: str
     state: Any
     writers: Mapping[str, str]
     past: bytes
+    until: str = END
+    visit: Visit = NO_VISIT
 
 
 class Walk:
@@ -52,10 +66,10 @@ class Walk:
         """Go from START to END; return the last state. Raises `ExecutionError`."""
         past = digest(self.graph.shape.told(state))
         first = await self._leave(Place(START, state, {}, past))
-        return (await self._go(first, END)).state
+        return (await self._go(first)).state
 
-    async def _go(self, place: Place, until: str) -> Place:
-        while place.node not in (until, END):
+    async def _go(self, place: Place) -> Place:
+        while place.node not in (place.until, END):
             place = await self._leave(await self._visit(place))
         return place
 
@@ -64,28 +78,31 @@ class Walk:
         if len(self.path) >= graph.max_iterations:
             raise self._error(place, f"max iterations ({graph.max_iterations:,}) exceeded")
         self.path.append(name)
-        iteration, node = len(self.path), graph.nodes[name]
+        visit = _begun(len(self.path))
+        node = graph.nodes[name]
         try:
             delta = await _called(node, place)
         except ExecutionError:
             raise
         except Exception as error:
-            raise self._error(place, in_short(error)) from error
+            raise self._error(place._replace(visit=visit), in_short(error)) from error
         state = graph.shape.passed(graph.shape.changed(place.state, delta), name, _now())
         wrote = dict.fromkeys((*delta.get("set", ()), *delta.get("unset", ())), name)
         past = since(place.past, graph.shape.told_change(delta))
-        if graph.checkpoint.interval and graph.checkpoint.is_due(iteration):
-            _mark(name, iteration, preserve=graph.checkpoint.preserve)
-        return Place(name, state, {**place.writers, **wrote}, past)
+        if graph.checkpoint.interval and graph.checkpoint.is_due(visit.iteration):
+            _mark(name, visit.iteration, preserve=graph.checkpoint.preserve)
+        return Place(name, state, {**place.writers, **wrote}, past, place.until, visit)
 
     async def _leave(self, place: Place) -> Place:
         """Return where to go from a node that is done."""
         graph, name = self.graph, place.node
         if name in graph.exits:
+            self._record(place, f"{name}.next", told({"from": name, "to": END}), END)
             return place._replace(node=END)
         if name in graph.forks:
             fork = graph.forks[name]
-            _record(name, told({"from": name, "fork": fork.branches, "join": fork.join}))
+            fields = {"from": name, "fork": fork.branches, "join": fork.join}
+            self._record(place, f"{name}.next", told(fields))
             return await self._fork(fork, place)
         try:
             _, found = self._choose(place)
@@ -94,7 +111,7 @@ class Walk:
         except Exception as error:
             problem = f"the way out cannot be chosen: {type(error).__name__}: {error}"
             raise self._error(place, problem) from error
-        return Place(found, place.state, place.writers, place.past)
+        return Place(found, place.state, place.writers, place.past, place.until)
 
     def _choose(self, place: Place) -> tuple[int, str]:
         """Return the first way that fits, by its place among those of the node, and its target."""
@@ -107,7 +124,8 @@ class Walk:
             else:
                 continue
             if node != START or is_choice(way, ways):
-                _record(node, self._decision(node, index, target))
+                decision = self._decision(node, index, target)
+                self._record(place, f"{node}.next", decision, target)
             return index, target
         tried = ", ".join(way.name for way in ways)
         raise self._error(place, f"no valid transition: {tried} did not hold")
@@ -133,8 +151,8 @@ class Walk:
 
     async def _fork(self, fork: Fork, place: Place) -> Place:
         graph = self.graph
-        began = [Place(branch, place.state, {}, place.past) for branch in fork.branches]
-        ended = await _together([_named(b.node, self._go(b, fork.join)) for b in began])
+        began = [Place(branch, place.state, {}, place.past, fork.join) for branch in fork.branches]
+        ended = await _together([_named(b.node, self._go(b)) for b in began])
         shape = graph.shape
         done = [Branch(shape.values(each.state), each.writers) for each in ended]
         try:
@@ -145,12 +163,32 @@ class Walk:
         state = shape.changed(place.state, delta)
         state = shape.joined(state, [each.state for each in ended])
         past = since(place.past, shape.told_change(delta))
-        return Place(fork.join, state, {**place.writers, **writers}, past)
+        place = Place(fork.join, state, {**place.writers, **writers}, past, place.until)
+        if fork.join not in (place.until, END):
+            met = told({"from": fork.source, "to": fork.join})
+            self._record(place, f"{fork.source}.join", met)
+        return place
+
+    def _record(self, place: Place, name: str, decision: bytes, target: str = "") -> None:
+        """Record which way was taken, with the visit that it ends and the one that follows.
+
+        Outside a machine, as in a unit test, there is no record.
+        """
+        machine = current()
+        if machine is None:
+            return
+        visit, took = place.visit, None
+        if visit.iteration:
+            took = machine.now - visit.at
+            decision = b'%b,"iteration":%d,"began":%d}' % (decision[:-1], *visit[:2])
+        if target not in (place.until, END):
+            decision = b'%b,"next":%d}' % (decision[:-1], len(self.path) + 1)
+        decisions_of(machine).say(name, decision, took)
 
     def _error(self, place: Place, problem: str) -> ExecutionError:
         return ExecutionError(
             graph=self.graph.name, node=place.node, problem=problem, path=tuple(self.path),
-            state=place.state,
+            state=place.state, visit=_visit_of(place),
         )  # fmt: skip
 
 
@@ -170,11 +208,20 @@ def _decision(source: str, target: str, ways: Sequence[Edge | Routes]) -> bytes:
     return told(fields)
 
 
-def _record(node: str, decision: bytes) -> None:
-    """Record which way was taken. Outside a machine, as in a unit test, there is no record."""
+def _visit_of(place: Place) -> dict[str, object]:
+    """Return what the record of a failure tells of the visit that failed."""
     machine = current()
-    if machine is not None:
-        decisions_of(machine).say(f"{node}.next", decision)
+    if machine is None or not place.visit.iteration:
+        return {}
+    within, took = machine.loop.scope().path, machine.now - place.visit.at
+    fields = {"iteration": place.visit.iteration, "took": took}
+    return {**fields, "within": within} if within else {**fields}
+
+
+def _begun(iteration: int) -> Visit:
+    """Return a visit that begins now."""
+    machine = current()
+    return NO_VISIT if machine is None else Visit(iteration, machine.seq, machine.now)
 
 
 def _mark(node: str, iteration: int, *, preserve: bool) -> None:
