@@ -67,16 +67,21 @@ async def test_a_body_is_told_of_and_not_again_in_a_replay(
         return state.set("n", first + await hf.wait_for(go))
 
     graph.add_edge(hf.START, tell).add_edge(tell, hf.END)
+    streaming = hf.StreamingObserver[hf.ExecutionEvent]()
+    app.observe_graphs(streaming)  # which walks the graph once more
     caplog.set_level(logging.WARNING, "holdfast.worker")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter(action, hf.SecretInState)
         async with place.open(app, machines=0) as client:
+            seen = streaming.events()
             run = await client.start(graph.bind(hf.State()), id="r")
             for n in (1, 2):
                 await status_of(run, "waiting")
                 await run.signal(go, n)
                 await history_when(run, lambda loaded: loaded.run.inbox_read >= n)  # noqa: B023
             assert dict(await within(run.result())) == {"api_key": "hunter22", "n": 3}
+            while not (await within(anext(seen))).closes:
+                pass
     said = [each.getMessage() for each in caplog.records if "sounds like" in each.getMessage()]
     said += [str(each.message) for each in told]
     assert len(said) == 1

@@ -1,7 +1,8 @@
 """Secrets on their way into a state: known by the names of their fields, before they are stored.
 
-They are warnings like any other, but for those of a body: a replay does not repeat them, and where
-a process takes warnings for errors, the worker logs them, for a body goes the same way everywhere.
+They are warnings like any other, but for those of a body: replays and views do not repeat them, and
+where a process takes warnings for errors, the worker logs them, for a body goes the same way
+everywhere.
 """
 
 from __future__ import annotations
@@ -58,13 +59,14 @@ def warn_of_exposed(
     values: Mapping[str, Any], where: str, *, line: str = BESIDE, level: int = 2
 ) -> None:
     """Warn of each secret in values that are to be stored; of the caller's caller, by `level`."""
-    warn_of(exposed(values), where, line=line, level=level + 1)
+    if found := exposed(values):
+        warn_of(found, where, line=line, level=level + 1)
 
 
 def warn_of(names: Iterable[str], where: str, *, line: str, level: int = 2) -> None:
     """Warn of secrets by their names."""
     machine = current()
-    if machine is not None and (machine.is_quiet or machine.loop.dead):
+    if machine is not None and (machine.is_quiet or machine.loop.dead or _is_watched()):
         return
     for name in names:
         warning = SecretInState(name=name, where=where, line=line.format(name=name))
@@ -74,3 +76,10 @@ def warn_of(names: Iterable[str], where: str, *, line: str, level: int = 2) -> N
             if machine is None:
                 raise
             machine.warnings += (str(warning),)
+
+
+def _is_watched() -> bool:
+    """Tell whether this body is walked for a view: its worker has warned."""
+    from holdfast.fronts.graph.tracing import TRACE  # which knows of states
+
+    return TRACE.get() is not None
