@@ -10,6 +10,8 @@ process held cannot know how far that one came, and tells it from the beginning:
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -24,6 +26,8 @@ from holdfast.ports.observer import Follower, Observer, Selective, Source
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.client import Client
+
+log = logging.getLogger("holdfast.observers")
 
 MOST_VIEWS = 100
 """Runs that one observer is told of without reading them anew, the latest of them."""
@@ -182,40 +186,73 @@ class EventStore(Protocol):
         ...
 
 
+class MendingStore(EventStore, Protocol):
+    """An `EventStore` that knows which of its runs have not come to an end in it."""
+
+    async def unfinished(self) -> Sequence[str]:
+        """Return the runs that have events here, and none that `closes`."""
+        ...
+
+
 class StoreObserver:
     """Puts what runs of graphs did into a store of yours, after its commit, in order and once.
 
     The store knows how far it is, by `last`. What it has is dropped; what it lacks, after a crash
-    or because it could not be saved, is read from the history with the next event of the run.
+    or because it could not be saved, is read from the history with the next event of the run. If it
+    can tell what is `unfinished`, that is looked at when a worker starts.
     """
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
         self._source: _GraphSource | None = None
         self._places: OrderedDict[str, Place] = OrderedDict()
+        self._saving = asyncio.Lock()
 
     async def on_event(self, event: ExecutionEvent) -> None:
         """Save it, unless it is there. Raises what the store raised."""
-        run, place = event.run_id, self._places.pop(event.run_id, None)
-        new: Sequence[ExecutionEvent] = (event,)
-        if place is None:
-            place = await self._last(run)
-            if self._source is not None:
-                new = await self._source.history(run, max(place[0] - 1, 0)) or ()
-        new = tuple(each for each in new if each.place > place)
-        if new:
-            await self._store.save(new)
-            place = new[-1].place
-        _keep(self._places, run, place, MOST_PLACES)
+        run = event.run_id
+        async with self._saving:
+            place = self._places.pop(run, None)
+            if place is None:
+                await self._mend(run, (event,))
+                return
+            if event.place > place:
+                await self._store.save((event,))
+            _keep(self._places, run, max(event.place, place), MOST_PLACES)
 
     def follow(self, source: Source) -> Callable[[], None]:
         """Read histories from this worker's store, until it stops."""
         self._source = cast("_GraphSource", source)
+        mending: asyncio.Task[None] | None = None
+        if hasattr(self._store, "unfinished"):
+            mending = asyncio.get_running_loop().create_task(self._mend_all())
 
         def unfollow() -> None:
             self._source = None
+            if mending is not None:
+                mending.cancel()
 
         return unfollow
+
+    async def _mend_all(self) -> None:
+        """Save what is missing of runs that may have ended unheard."""
+        try:
+            for run in await cast("MendingStore", self._store).unfinished():
+                async with self._saving:
+                    await self._mend(run)
+        except Exception:  # the next worker looks again
+            told = "store %s of events was not mended"
+            log.warning(told, type(self._store).__name__, exc_info=True)
+
+    async def _mend(self, run: str, told: Sequence[ExecutionEvent] = ()) -> None:
+        """Save what the store lacks of a run, by its history, or else of what was told."""
+        last = await self._store.last(run)
+        place = place_of(last) if last else NOWHERE
+        if self._source is not None:
+            told = await self._source.history(run, max(place[0] - 1, 0)) or ()
+        if new := tuple(each for each in told if each.place > place):
+            await self._store.save(new)
+        _keep(self._places, run, new[-1].place if new else place, MOST_PLACES)
 
     async def catch_up(self, client: Client, run: str) -> None:
         """Save what the store lacks of a run, from its history, until it is closed.
@@ -224,7 +261,3 @@ class StoreObserver:
         """
         async for event in graph_events(client, run, after=await self._store.last(run) or 0):
             await self._store.save((event,))
-
-    async def _last(self, run: str) -> Place:
-        last = await self._store.last(run)
-        return place_of(last) if last else NOWHERE

@@ -40,6 +40,10 @@ class Kept:
     async def last(self, run_id: str) -> str:
         return next((each.id for each in reversed(self.rows) if each.run_id == run_id), "")
 
+    async def unfinished(self) -> list[str]:
+        closed = {each.run_id for each in self.rows if each.closes}
+        return [*{each.run_id for each in self.rows} - closed]
+
     async def save(self, events: Sequence[hf.ExecutionEvent]) -> None:
         if self.refusals:
             self.refusals -= 1
@@ -187,6 +191,20 @@ async def test_a_store_that_refuses_lacks_nothing_later(place: Place, app: hf.Ap
         del kept.rows[3:]  # as if the process had died before it told the rest
         await hf.StoreObserver(kept).catch_up(client, "r")
         assert kept.rows == wanted
+
+
+async def test_an_end_that_nobody_told_is_mended_when_a_worker_starts(
+    place: Place, app: hf.App
+) -> None:
+    kept, graph = Kept(), drawn(app.graph("g"))
+    app.observe_graphs(hf.StoreObserver(kept))
+    async with place.open(app) as client:
+        await gone_round(await client.start(graph.bind(hf.State()), id="r"))
+        wanted = await told(client, "r")
+        await until(lambda: kept.rows == wanted)
+    del kept.rows[4:]  # as if the process had died before it told the rest
+    async with place.open(app):
+        await until(lambda: kept.rows == wanted)
 
 
 async def test_a_stream_gives_what_graphs_do(place: Place, app: hf.App) -> None:
