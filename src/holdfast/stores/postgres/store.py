@@ -284,10 +284,10 @@ class PostgresStore(Inspection, Transacting):
                 hear([Notice(what=what)])
 
     def _tell(self, heard: list[Notice]) -> None:
+        if self._rings:
+            self._ringer.ring(heard)  # first: it has the longer way
         for hear in tuple(self._hearers):
             hear(heard)
-        if self._rings:
-            self._ringer.ring(heard)
 
 
 @contextlib.contextmanager
