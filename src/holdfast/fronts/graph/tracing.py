@@ -7,6 +7,7 @@ and pays for nothing.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -56,6 +57,7 @@ class TracedWalk(Walk):
     def __init__(self, graph: Blueprint, trace: Trace) -> None:
         super().__init__(graph)
         self._trace = trace
+        self._visits = Counter[str]()
 
     async def run(self, state: Any) -> Any:
         """Go from START to END; return the last state. Raises `ExecutionError`."""
@@ -78,9 +80,9 @@ class TracedWalk(Walk):
             return await super()._visit(place)
         node, iteration = place.node, len(self.path) + 1
         at = {"node": node, "iteration": iteration}
-        if visits := self.path.count(node):
-            count = {"visit_count": visits + 1, "path_length": len(self.path) + 1}
-            self._tell("cycle.detected", **at, **count)
+        self._visits[node] += 1
+        if (visits := self._visits[node]) > 1:
+            self._tell("cycle.detected", **at, visit_count=visits, path_length=iteration)
         show = self._trace.snapshot
         self._tell("node.start", **at, **show("input_snapshot", self.graph, place.state))
         try:
