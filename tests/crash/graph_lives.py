@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 import holdfast as hf
@@ -107,7 +106,14 @@ def no_recorded_node_runs_again(world: World) -> list[str]:
 # --- a factory, which gives another state each time it is called
 
 
-CALLS = count(1)
+class Drawn:
+    """How often the factory was called in this world."""
+
+    calls = 0
+
+
+def begin() -> None:
+    Drawn.calls = 0
 
 
 def factory(graph: Any, runtime: Any, params: Mapping[str, Any]) -> hf.State:
@@ -121,7 +127,8 @@ def factory(graph: Any, runtime: Any, params: Mapping[str, Any]) -> hf.State:
     graph.add_node("double", double).add_node("pause", pause, body=True)
     graph.add_edge(hf.START, "double").add_edge("double", "pause", hf.key_equals("n", 4))
     graph.add_edge("double", "double").add_edge("pause", hf.END)
-    return hf.State({**params, "call": next(CALLS)})
+    Drawn.calls += 1
+    return hf.State({**params, "call": Drawn.calls})
 
 
 app.factories.register("drawn", factory)
@@ -150,5 +157,6 @@ def the_recorded_state_counts(world: World) -> list[str]:
 GRAPH_LIVES = (
     Scenario("graph-secrets", app, run_with_secrets, check=nothing_tells_it),
     Scenario("graph-resumed", app, run_stopped, either=True, check=no_recorded_node_runs_again),
-    Scenario("factory", app, run_drawn, either=True, check=the_recorded_state_counts),
-)
+    Scenario("factory", app, run_drawn, either=True, prepare=begin,
+             check=the_recorded_state_counts),
+)  # fmt: skip
