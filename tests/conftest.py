@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from holdfast.model import sizes
 from holdfast.model.redacting import KNOWN
 from holdfast.testing.postgres import MEMORY, is_roomy
 
@@ -42,8 +43,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(autouse=True)
-def _no_secrets_of_another_test() -> Iterator[None]:
-    """Forget what is masked, by tests and by modules of tests: a whole process knows it."""
+def _nothing_of_another_test() -> Iterator[None]:
+    """Forget what a whole process knows: what is masked, and stores of blobs that were left open."""
     KNOWN.clear()
+    sizes._keepers.clear()  # pyright: ignore[reportPrivateUsage]
     yield
     KNOWN.clear()

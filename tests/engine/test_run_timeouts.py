@@ -122,9 +122,9 @@ async def test_a_pause_does_not_stop_the_clock(place: Place, app: hf.App) -> Non
         await hf.wait_for(go)
 
     async with place.open(app) as client:
-        run = await client.start(flow.bind(), timeout=0.3)
+        run = await client.start(flow.bind(), timeout=1.5)
         await run.pause()
-        await status_of(run, "paused")
+        await event_of(run, "run.paused")
         with pytest.raises(hf.RunTimedOut):
             await within(run.result())
         assert (await kinds(run))[-3:] == ["run.paused", "deadline.passed", "run.timed_out"]
@@ -145,7 +145,7 @@ async def test_the_deadline_stops_a_run_that_pauses_behind_a_step(
         await work()
 
     async with place.open(app) as client:
-        run = await client.start(flow.bind(), timeout=0.3)
+        run = await client.start(flow.bind(), timeout=1.5)
         await within(began.wait())
         await run.pause()
         await event_of(run, "run.paused")

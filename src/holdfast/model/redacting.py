@@ -23,8 +23,8 @@ MASK = "***"
 SHORTEST_LINE = 16
 SHORTEST_BASE64 = 8
 LOGGERS = (
-    "holdfast", "holdfast.lint", "holdfast.log", "holdfast.observers", "holdfast.runtime",
-    "holdfast.store", "holdfast.values", "holdfast.worker",
+    "holdfast", "holdfast.checkpoints", "holdfast.lint", "holdfast.log", "holdfast.observers",
+    "holdfast.runtime", "holdfast.store", "holdfast.values", "holdfast.worker",
 )  # fmt: skip
 """Our own loggers; a test compares them with the code."""
 
