@@ -44,7 +44,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(autouse=True)
 def _nothing_of_another_test() -> Iterator[None]:
-    """Forget what a whole process knows: what is masked, and stores of blobs that were left open."""
+    """Forget what a whole process knows: what is masked, and which stores have blobs."""
     KNOWN.clear()
     sizes._keepers.clear()  # pyright: ignore[reportPrivateUsage]
     yield
