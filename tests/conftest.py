@@ -26,10 +26,10 @@ pytest_plugins = ["pytester", "tests.postgres", "tests.s3"]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Use two processes for each core: most tests wait, for a commit, a process or a moment."""
+    """Use three processes for two cores: many tests wait, for a process or a moment."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    return 2 * (os.cpu_count() or 1)
+    return (3 * (os.cpu_count() or 1) + 1) // 2
 
 
 @pytest.hookimpl(tryfirst=True)

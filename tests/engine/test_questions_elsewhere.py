@@ -250,7 +250,7 @@ async def test_a_run_that_is_ended_because_its_code_does_not_fit_asks_no_more(pl
     async def look() -> int:
         return 1
 
-    @app.workflow(timeout=1)
+    @app.workflow(timeout=3)
     async def flow() -> bool:
         return await look() == 1 and await hf.ask("ok?")
 

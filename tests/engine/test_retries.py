@@ -104,7 +104,7 @@ async def test_back_off_goes_on_after_a_restart(place: Place, app: hf.App) -> No
     numbers: list[int] = []
     keys: set[str] = set()
 
-    @app.step(retry=hf.Retry(max_attempts=3, initial=0.3, factor=1, jitter=False))
+    @app.step(retry=hf.Retry(max_attempts=3, initial=1, factor=1, jitter=False))
     async def flaky() -> str:
         numbers.append(hf.attempt())
         keys.add(hf.idempotency_key())

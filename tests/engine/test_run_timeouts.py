@@ -174,7 +174,7 @@ async def test_a_blocked_run_ends_at_its_deadline_and_can_be_retried(
         return 0
 
     async with place.open(app) as client:
-        run = await client.start(flow.bind(), timeout=0.7)
+        run = await client.start(flow.bind(), timeout=2)
         await event_of(run, "step.completed")
     async with place.open(changed, paranoid=False) as client:
         again = client.get(run.id)
@@ -235,13 +235,13 @@ async def test_a_cancel_before_the_deadline_wins_and_one_after_it_changes_nothin
             await clean()
 
     async with place.open(app) as client:
-        early = await client.start(flow.bind(), timeout=0.2)
+        early = await client.start(flow.bind(), timeout=1)
         await early.cancel()
         run = await client.start(flow.bind(), timeout=0.1)
         await event_of(run, "deadline.passed")
         assert await run.cancel()
         await event_of(run, "cancel.requested")
-        await asyncio.sleep(0.15)  # past the other one's deadline
+        await asyncio.sleep(1)  # past the other one's deadline
         late.set()
         with pytest.raises(hf.RunTimedOut):
             await within(run.result())
@@ -290,9 +290,9 @@ async def test_the_deadline_survives_restarts(place: Place, app: hf.App) -> None
         await hf.wait_for(go)
 
     async with place.open(app) as client:
-        run = await client.start(flow.bind(), timeout=0.4)
+        run = await client.start(flow.bind(), timeout=1.5)
         await status_of(run, "waiting", "running")
-    await asyncio.sleep(0.45)  # past the deadline, with nobody there
+    await asyncio.sleep(1.5)  # past the deadline, with nobody there
     async with place.open(app) as client:
         with pytest.raises(hf.RunTimedOut, match="signal go"):
             await within(client.get(run.id).result())
