@@ -474,3 +474,77 @@ async def test_a_step_that_is_stopped_before_it_began_gives_its_slot_back() -> N
     assert [(result.ask.key, result.value) for result in results] == [("work#2", "ran")]
     assert steps.running == 0
     await steps.stop()
+
+
+async def test_a_cancellation_that_a_step_leaves_in_its_task_hits_no_other(
+    place: Place, app: hf.App
+) -> None:
+    @app.step
+    async def cancels_itself() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done before it took effect"
+
+    @app.step
+    async def waits() -> str:
+        await asyncio.sleep(0)
+        return "waited"
+
+    @app.workflow
+    async def flow() -> list[str]:
+        return await asyncio.gather(cancels_itself(), waits(), cancels_itself(), waits())
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == ["done before it took effect", "waited"] * 2
+
+
+async def test_steps_that_never_wait_leave_the_loop_to_others_too(
+    place: Place, app: hf.App
+) -> None:
+    ticks: list[int] = []
+
+    @app.step
+    async def work(n: int) -> int:
+        return n
+
+    @app.workflow
+    async def flow() -> int:
+        return sum([await work(n) for n in range(400)])
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0)
+            ticks.append(1)
+
+    async with place.open(app, paranoid=False) as client:
+        ticking = asyncio.create_task(tick())
+        run = await client.start(flow.bind())
+        began = len(ticks)
+        assert await within(run.result()) == 400 * 399 // 2
+        ticking.cancel()
+        assert len(ticks) - began > 4
+
+
+async def test_a_step_that_waits_has_a_task_of_its_own_with_its_name(
+    place: Place, app: hf.App
+) -> None:
+    seen: dict[str, tuple[int, str]] = {}
+
+    @app.step
+    async def look(name: str, wait: bool) -> None:
+        if wait:
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        seen[name] = (id(task), task.get_name())
+
+    @app.workflow
+    async def flow() -> None:
+        await asyncio.gather(look("a", True), look("b", False), look("c", True), look("d", True))
+
+    async with place.open(app, paranoid=False) as client:
+        await within((await client.start(flow.bind())).result())
+    assert [seen[name][1] for name in "acd"] == ["look#1", "look#3", "look#4"]
+    assert len({seen[name][0] for name in "acd"}) == 3

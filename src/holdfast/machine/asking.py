@@ -34,6 +34,9 @@ BLANK = blake2b(digest_size=8)
 MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
 
+NOTHING_DROPPED: list[str] = []
+"""Shared by all turns that drop nothing, which is nearly all of them; never changed."""
+
 NOTHING_AHEAD: Iterator[Event] = iter(())
 
 
@@ -82,7 +85,7 @@ class Asking:
 
     def take_turn(self) -> Turn:
         """Return what changed since the last take: new asks, asks given up, and the end."""
-        turn = Turn([*self._fresh.values()], [], self.ended)
+        turn = Turn([*self._fresh.values()], NOTHING_DROPPED, self.ended)
         if self._fresh:
             self._fresh = {}
         if self._dropped:
@@ -99,7 +102,8 @@ class Asking:
         signature = step.signature
         payload = signature.encode(args, kwargs)
         key = loop.scope().take(step.name)
-        call = self._unstarted[key] = self._ask(key, step, signature, payload, options)
+        given = None if kwargs else args
+        call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
         return call
 
     def call_as(
@@ -111,8 +115,9 @@ class Asking:
 
     @transparent
     async def _ask(
-        self, key: str, step: StepLike, signature: Signature, payload: bytes, options: Any
-    ) -> Any:
+        self, key: str, step: StepLike, signature: Signature, payload: bytes, options: Any,
+        given: tuple[Any, ...] | None = None,
+    ) -> Any:  # fmt: skip
         loop = self.loop
         if loop.dead:
             loop.refuse()
@@ -141,7 +146,8 @@ class Asking:
                 self._next = next(self._ahead, None)
                 self.seq, self.now = event.seq, event.at
                 return found
-        ask = _new_ask((key, step, payload, checked, self.seq, self.now, options))
+        values = None if given is None else signature.unchanged(given)
+        ask = _new_ask((key, step, payload, checked, self.seq, self.now, options, values))
         self.asks[key] = self._fresh[key] = ask
         future = self._futures[key] = Future(loop=loop)
         try:

@@ -95,13 +95,14 @@ class Spinner(asyncio.AbstractEventLoop):
         if type(first) is not Sorter:
             sys.set_asyncgen_hooks(firstiter=Sorter(first))
         _set_running(self)
-        return host, _swap_current_task(host, None)
+        return host, _swap_current_task and _swap_current_task(host, None)
 
     def leave(self, outside: Outside) -> None:
         """Put back what `enter` found."""
         host, task = outside
         _set_running(host)
-        _swap_current_task(host, task)
+        if _swap_current_task:
+            _swap_current_task(host, task)
 
     def drain(self) -> None:
         """Run until nothing is ready. Raises `BodyStuck` if that does not come about."""
@@ -239,14 +240,10 @@ class Sorter:
             self.outer(generator)
 
 
-def _no_swap(loop: Any, task: Any) -> Any:
-    return None
-
-
-def _swap_of_this_python() -> Callable[[Any, Any], Any]:
+def _swap_of_this_python() -> Callable[[Any, Any], Any] | None:
     """Return what hides the host's task: from 3.14 on, one task is current in a thread."""
     if sys.version_info < (3, 14):
-        return _no_swap
+        return None
     swap: Callable[[Any, Any], Any] = asyncio.tasks._swap_current_task
     return lambda loop, task: swap(loop, task) if loop is not None else None
 

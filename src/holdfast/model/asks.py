@@ -21,6 +21,8 @@ class StepAsk(NamedTuple):
     asked_seq: int
     asked_at: int
     options: Any = None
+    values: tuple[Any, ...] | None = None
+    """What `args` decode to, where that is known: immutable, so it may be shared."""
 
 
 class ChildOptions(NamedTuple):

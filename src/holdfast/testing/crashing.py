@@ -197,10 +197,6 @@ class _Steps(Steps):
         effect(attempt=run)
         return super().context_of(run)
 
-    async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
-        effect(attempt=run)
-        await super()._execute(run, clock)
-
 
 class _Probe:
     """Holds the effects of each world against those of the first, which was undisturbed."""

@@ -20,6 +20,9 @@ from holdfast.model.failures import encode_failure, in_a_line
 from holdfast.model.jobs import NOBODY_KNOWS, Reported
 from holdfast.model.options import StepOptions
 
+PLAIN = StepOptions()[1:]
+"""What says how a step is attempted that is only retried."""
+
 
 class Retrying(NamedTuple):
     """A step between two attempts."""
@@ -68,6 +71,12 @@ def unknown(ask: StepAsk) -> Result:
     """Return the end of an attempt that began, and of which nothing more is known."""
     error = StepOutcomeUnknown(step=ask.key, type="StepOutcomeUnknown", message=NOBODY_KNOWS)
     return Result(ask, 1, 0, error=error)
+
+
+def is_plain(ask: StepAsk) -> bool:
+    """Tell whether nothing is to be seen to before a step begins, or while it runs."""
+    options: StepOptions = ask.options or ask.step.settings
+    return options[1:] == PLAIN and not ask.step.secrets
 
 
 def limit_of(ask: StepAsk, clock: Callable[[], int]) -> Limit | None:

@@ -29,7 +29,7 @@ def record(
     descent = draft.family.descent if draft.family is not None else ""
     start = draft.add(Event("run.continued", at, descent, ended.payload, digest=shape))
     if draft.family is not None and draft.family.has_children:
-        draft.sends.append(draft.family.departure(draft.run, start))
+        draft.send(draft.family.departure(draft.run, start))
     unread = machine.mailbox.unread()
     # What a retry had left to supersede is of the generation that ends here.
     draft.supersedes = (*draft.supersedes, *(letter.seq for _, letter in unread))

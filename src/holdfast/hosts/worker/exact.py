@@ -130,7 +130,7 @@ class Exact(Session):
 
     async def _transact(self, step: TransactionRun) -> None:
         """Have the store do the step and record it; go on from what came of it."""
-        at, step.task = self._stamp(), asyncio.current_task()
+        at, step.loop = self._stamp(), asyncio.get_running_loop()
         work = Recording(
             step, lambda: Draft(self.run, self.seq, at), self._worker.id, self.inbox_seq
         )

@@ -131,11 +131,12 @@ def start_children(held: Feeding, draft: Draft) -> None:
         else:
             event = draft.add(_started(ask, draft.at))
             family.hear(event)
-            draft.sends.append(_created(ask, held.run, family.depth + 1, draft.at))
+            draft.send(_created(ask, held.run, family.depth + 1, draft.at))
             held.feed(draft, event)
     if family.unsure and machine.ended is None:
         _make_sure(held, draft, family, children)
-    draft.sends += [_sent(send, held.run, draft.at) for send in children.take_sends()]
+    for send in children.take_sends():
+        draft.send(_sent(send, held.run, draft.at))
 
 
 def _make_sure(held: Feeding, draft: Draft, family: Family, children: Children) -> None:
@@ -148,7 +149,7 @@ def _make_sure(held: Feeding, draft: Draft, family: Family, children: Children) 
             family.hear(closed)
             held.feed(draft, closed)
         elif not known.is_given_up:
-            draft.sends.append(_created(ask, held.run, family.depth + 1, draft.at))
+            draft.send(_created(ask, held.run, family.depth + 1, draft.at))
 
 
 def refuse(held: Held, id: str) -> None:

@@ -82,7 +82,7 @@ class Feeding(Conversing):
             telling.tell_warnings(machine)
         if machine.lines:
             self.notes().hear(take_lines(machine))
-        if machine.is_stuck():
+        if not machine.asks and machine.is_stuck():
             raise BodyStuck(source=machine.source())
         turn = machine.take_turn()
         if self._resumes:
@@ -208,7 +208,11 @@ class Feeding(Conversing):
         if not self.paused:
             if self.waits is not None:
                 self.waits.expire(draft)
-            while (timer := machine.next_timer()) is not None and timer[0] <= draft.at:
+            while (
+                machine.loop.timers
+                and (timer := machine.next_timer()) is not None
+                and timer[0] <= draft.at
+            ):
                 machine.feed(draft.add_timer(*timer, machine.loop.timers.asked_seq(timer[1])))
                 if machine.notes:
                     self._note(draft)

@@ -228,10 +228,9 @@ class Held:
 
     def _wake_at(self) -> int | None:
         """Return when the run must go on by itself: a timer, a retry, its deadline."""
+        if not self._has_times():
+            return None
         timer, waiting = self.machine.next_timer(), self.waits
-        is_plain = self._deadline is None and self.cancelled_at is None and waiting is None
-        if is_plain and not self._retries and self.needs is None:
-            return None if timer is None else timer[0]
         times: list[int] = []
         if self._retries:
             begun = self._in_hand()
@@ -247,6 +246,13 @@ class Held:
         if (forced_at := self._forced_at()) is not None:
             times.append(forced_at)
         return min(times, default=None)
+
+    def _has_times(self) -> bool:
+        """Tell whether there is anything at all for which it may have to go on by itself."""
+        if self._deadline is not None or self.cancelled_at is not None or self._retries:
+            return True
+        is_free = self.waits is None and self.needs is None
+        return not is_free or bool(self.machine.loop.timers)
 
     def _in_hand(self) -> Collection[str]:
         """Return the keys of steps that begin at no time of their own."""
@@ -297,6 +303,8 @@ class Held:
         return self._wake
 
     def _set_alarm(self) -> None:
+        if self._call is None and not self._has_times():
+            return
         if self._call is not None:
             self._call.cancel()
             self._call = None

@@ -123,7 +123,7 @@ class Recalling:
                 return
         ns, run, at = draft.run.ns, draft.run.id, draft.at
         kept = CachedResult(ns, *key, result.payload, run, at, cache.expires_at(at))
-        draft.sends.append(Remember(ns, kept))
+        draft.send(Remember(ns, kept))
 
     def forget(self, key: str) -> None:
         """The step has ended, or is asked for no more."""

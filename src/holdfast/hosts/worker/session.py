@@ -19,7 +19,7 @@ from holdfast.hosts.worker import attempts, continuing, family, length, overdue,
 from holdfast.hosts.worker.feeding import Feeding
 from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, NOTHING_DEFERRED, State
 from holdfast.hosts.worker.notebook import Notebook
-from holdfast.hosts.worker.steps import Result, StepRun
+from holdfast.hosts.worker.steps import Limit, Result, StepRun
 from holdfast.hosts.worker.turn import Draft
 from holdfast.hosts.worker.waiting import FEW_OF, has_answers
 from holdfast.kernel import dispatch
@@ -100,7 +100,7 @@ class Session(Feeding):
         self._conclude(draft, turn)
         if self.waits is not None or self.machine.outside is not None:
             self._settle_waits(draft)
-        if draft.has_changes:
+        if draft.events or draft.has_changes:
             self._commit(draft, turn, results)
         else:
             self._drop(turn.dropped)
@@ -207,7 +207,7 @@ class Session(Feeding):
     ) -> None:
         if self._failures:
             self._recovered()
-        answer = dispatch.read(command, outcome)
+        answer = "applied" if outcome.applied else dispatch.read(command, outcome)
         if answer == "mail" and draft.waits is not None and draft.waits.overs:
             self._throw_away(results)  # what came may be the answer that this turn gave up
         elif answer == "mail":
@@ -450,11 +450,14 @@ class Session(Feeding):
         if intended:
             self._intents = ()
         for ask in intended:  # whatever was asked of us meanwhile: they count as begun
-            self._begin(ask, 1).is_shown = True
+            self._begin_timed(ask, 1).is_shown = True
         if self.draining or self.paused or self._is_held_back:
             return
         for ask in asks:
-            self._start_one(ask, 1)
+            if attempts.is_plain(ask):
+                self._begin(ask, 1, None)
+            else:
+                self._start_one(ask, 1)
         if self._retries or self.needs is not None:
             for ask, number in self._due_again():
                 self._start_one(ask, number)
@@ -469,12 +472,14 @@ class Session(Feeding):
             self._intents = (*self._intents, ask)
             self.poke()
         else:
-            self._begin(ask, number)
+            self._begin_timed(ask, number)
 
-    def _begin(self, ask: StepAsk, number: int) -> StepRun:
+    def _begin_timed(self, ask: StepAsk, number: int) -> StepRun:
         if ask.asked_at < self._reopened_at:
             ask = self._timed(ask)
-        limit = attempts.limit_of(ask, self._stamp)
+        return self._begin(ask, number, attempts.limit_of(ask, self._stamp))
+
+    def _begin(self, ask: StepAsk, number: int, limit: Limit | None) -> StepRun:
         started = StepRun(self.run, ask, number, limit, self.settle, self.show)
         started.session = self
         self.running[ask.key] = started

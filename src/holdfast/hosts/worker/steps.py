@@ -1,6 +1,12 @@
 """Running steps: a bounded number at once, async ones on the loop, sync ones on threads.
 
 A step that was asked for waits here until there is a slot; a step between two attempts holds none.
+
+To make a task and have the loop come round to it takes longer than many a step. So one task, a
+*server*, runs the steps that have begun, one after the other, and those that begin meanwhile. The
+first that has to be waited for keeps the task to itself, and each of the others gets a server of
+its own: no step waits for another, and none finds anything of another in its task. Each has a
+context of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS, Attempt
+from holdfast.hosts.worker.inside import inside
 from holdfast.hosts.worker.isolating import Processes
 from holdfast.hosts.worker.threads import Threads
 from holdfast.hosts.worker.voice import Silence, Voice
@@ -49,6 +56,11 @@ SHOWN_AFTER = 0.1
 PATIENCE = 1.0
 """Seconds a cancelled step may take to end before the worker leaves without it."""
 
+TURN = 0.002
+"""Seconds for which steps that never wait, and begin one after the other, may keep the loop."""
+
+NO_NAMES: Mapping[str, Any] = {}
+
 Settle = Callable[[Result], None]
 Show = Callable[["StepRun"], None]
 Limit = Callable[[], int]
@@ -59,7 +71,8 @@ class StepRun(Attempt):
     """One attempt under way, or waiting for a slot."""
 
     __slots__ = (
-        "ask", "began", "end", "is_shown", "limit", "session", "settle", "show", "task", "voice",
+        "ask", "began", "end", "has_waited", "is_shown", "leave", "limit", "loop", "session",
+        "settle", "show", "task", "voice",
     )  # fmt: skip
 
     def __init__(
@@ -72,10 +85,13 @@ class StepRun(Attempt):
         self.settle, self.show = settle, show
         self.session: Session | None = None
         self.voice: Voice | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.task: asyncio.Task[None] | None = None
+        """The task that its code runs in, while it does."""
         self.end: Callable[[StepRun], None] | None = None
+        self.leave: Callable[[], None] | None = None
         self.began = 0.0
-        self.is_shown = False
+        self.is_shown = self.has_waited = False
 
     def stop(self) -> None:
         """Have nobody wait for this attempt any more."""
@@ -84,8 +100,16 @@ class StepRun(Attempt):
         self.settle = nobody
         if self.task is not None:
             self.task.cancel()
-            if not self.began and self.end is not None:
-                self.end(self)  # its code will never run, not even a `finally`
+        elif self.end is not None:
+            self.end(self)  # its code has not begun, and never will
+
+    def wait(self) -> None:
+        """Keep the task that its code runs in: no other step's will."""
+        self.has_waited = True
+        if self.task is not None:
+            self.task.set_name(self.key)
+        if self.leave is not None:
+            self.leave()
 
     @property
     def secrets(self) -> Mapping[str, Secret]:
@@ -128,9 +152,9 @@ class StepRun(Attempt):
     def speak(self) -> Voice:
         """Return the voice of this attempt; most never need one."""
         if self.voice is None:
-            assert self.task is not None  # noqa: S101 - its code runs
+            assert self.loop is not None  # noqa: S101 - its code runs
             assert self.session is not None  # noqa: S101 - it was set before the start
-            self.voice = Voice(self, self.session, self.task.get_loop())
+            self.voice = Voice(self, self.session, self.loop)
         return self.voice
 
 
@@ -142,6 +166,9 @@ class Steps:
         self._waiting: deque[StepRun] = deque()
         # Not a set, whose order would be that of addresses: steps are told in the order they began.
         self._running: dict[StepRun, None] = {}
+        self._begun: deque[StepRun] = deque()
+        self._servers = 0
+        self._is_calling = False
         self._context = contextvars.copy_context()
         self._ticks: asyncio.TimerHandle | None = None
         self._pool: Threads | None = None
@@ -171,27 +198,31 @@ class Steps:
 
     def start(self, run: StepRun) -> None:
         """Begin the attempt now, or when a slot is free."""
-        if len(self._running) < self._slots:
-            self._begin(run)
-        else:
+        if len(self._running) >= self._slots:
             self._waiting.append(run)
+            return
+        loop = run.loop = asyncio.get_running_loop()
+        run.end, run.leave = self._end, self._leave
+        self._running[run] = None
+        self._begun.append(run)
+        if not self._servers:
+            self._call_server(loop)
+        if self._ticks is None:
+            self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
 
     def context_of(self, run: StepRun) -> contextvars.Context:
         """Return a context of the worker's in which `run` is the attempt under way."""
-        context = self._entered(run)
-        context.run(CURRENT.set, run)
-        return context
-
-    def _entered(self, run: StepRun) -> contextvars.Context:
         # The worker's own: not that of the step whose end made room for this one.
         context = self._context.copy()
         if self.entered is not None:
             context.run(self.entered, run)
+        context.run(CURRENT.set, run)
         return context
 
     async def stop(self) -> None:
         """Cancel what runs and let go of the threads."""
         self._waiting.clear()
+        self._begun.clear()
         if self._ticks is not None:
             self._ticks.cancel()
         tasks = [run.task for run in self._running if run.task is not None]
@@ -204,15 +235,6 @@ class Steps:
         await self._processes.stop()
         if self._pool is not None:
             self._pool.stop()
-
-    def _begin(self, run: StepRun) -> None:
-        loop = asyncio.get_running_loop()
-        run.end = self._end
-        execution = self._execute(run, loop.time)
-        run.task = loop.create_task(execution, name=run.key, context=self._entered(run))
-        self._running[run] = None
-        if self._ticks is None:
-            self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
 
     def _tick(self) -> None:
         """Have people see what has been running for a while, by looking ten times a second."""
@@ -230,39 +252,83 @@ class Steps:
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()
             if following.settle is not nobody:
-                self._begin(following)
+                self.start(following)
 
-    async def _execute(self, run: StepRun, clock: Callable[[], float]) -> None:
-        if run.task is None:  # of an eager factory: whoever starts it is not done yet
+    # --- the servers
+
+    def _call_server(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._servers += 1
+        context, self._is_calling = self._context.copy(), True
+        try:
+            loop.create_task(self._serve(loop), name="holdfast steps", context=context)
+        finally:
+            self._is_calling = False
+
+    def _leave(self) -> None:
+        """Serve no more: what has begun meanwhile, and may wait as well, is for others."""
+        self._servers -= 1
+        for _ in range(len(self._begun) - self._servers):
+            self._call_server(asyncio.get_running_loop())
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run what has begun, up to the first step that waits."""
+        if self._is_calling:  # of an eager factory: whoever begins a step is not done yet
             await asyncio.sleep(0)
+        task: Any = asyncio.current_task()
+        begun, clock = self._begun, loop.time
+        came, together = clock(), len(begun)
+        run: StepRun | None = None
+        try:
+            while begun:
+                run = begun.popleft()
+                if run.settle is nobody:
+                    continue
+                await self._execute(run, task, clock)
+                if run.has_waited or _is_marked(task):
+                    return
+                together -= 1
+                if together <= 0 and run.began - came > TURN:
+                    await asyncio.sleep(0)
+                    came, together = clock(), len(begun)
+        finally:
+            if run is None or not run.has_waited:
+                self._leave()
+
+    async def _execute(
+        self, run: StepRun, task: asyncio.Task[None], clock: Callable[[], float]
+    ) -> None:
         ask, step, number = run.ask, run.ask.step, run.number
-        began = run.began = clock()
-        token = CURRENT.set(run)
+        run.task, began = task, clock()
+        run.began = began
         result: Result | None = None
         try:
             try:
-                args, kwargs = step.signature.decode(ask.args)
-                if step.is_async and run.limit is None:
-                    value = await step.function(*args, **kwargs)
-                else:
-                    value = await self._call(run, args, kwargs)
+                call, args, kwargs = step.function, ask.values, NO_NAMES
+                if args is None:
+                    args, kwargs = step.signature.decode(ask.args)
+                if run.limit is not None or not step.is_async:
+                    call, args, kwargs = self._call, (run, args, kwargs), NO_NAMES
+                value = await inside(self.context_of(run), call, args, kwargs, run.wait)
                 payload, value = step.signature.result.cross(
                     value, where=f"result of step {ask.key}"
                 )
-                result = _new_result((ask, number, _us(clock() - began), payload, value, None))
+                took = round((clock() - began) * 1_000_000)
+                result = _new_result((ask, number, took, payload, value, None))
             except asyncio.CancelledError as error:
-                if run.settle is nobody or _is_cancelled():
+                if run.settle is nobody or task.cancelling():
                     raise
                 result = Result(ask, number, _us(clock() - began), error=error)
             except (KeyboardInterrupt, GeneratorExit):
                 raise
             except BaseException as error:  # also of exit(): it ends the step, no more
                 result = Result(ask, number, _us(clock() - began), error=error)
-            CURRENT.reset(token)  # the next turn may be made right here, and is no part of the step
+            run.task = None  # the next turn may be made right here, and is no part of the step
             run.settle(result)
         finally:
-            result = None  # its error knows this frame
+            run.task = result = None  # its error knows this frame
             self._end(run)
+
+    # --- kinds of steps
 
     async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, limit = run.ask.step, run.limit
@@ -356,10 +422,9 @@ def _heard(outcome: asyncio.Future[Any]) -> None:
         outcome.exception()
 
 
-def _is_cancelled() -> bool:
-    """Tell whether the present task was cancelled from outside, not by the step's own doing."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _is_marked(task: Any) -> bool:
+    """Tell whether a step left a cancellation behind in its task, which would hit the next."""
+    return bool(task.cancelling() or task._must_cancel)
 
 
 def _us(seconds: float) -> int:

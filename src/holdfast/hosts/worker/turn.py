@@ -23,6 +23,9 @@ CLOSES: dict[str, EventKind] = {
     "compensation_failed": "run.compensation_failed",
 }
 
+NO_SENDS: list[Send] = []
+"""Shared by all that send nothing, as most do; never changed."""
+
 _new_event, _new_command = maker(Event), maker(CommitTurn)
 
 
@@ -40,7 +43,7 @@ class Draft:
     ) -> None:
         self.run, self._seq = run, seq
         self.family, self.ticketed = family, ticketed
-        self.sends: list[Send] = []
+        self.sends = NO_SENDS
         self.at = at
         self.events: list[Event] = []
         self.replies: tuple[Replied, ...] = ()
@@ -76,6 +79,11 @@ class Draft:
         )  # fmt: skip
         self.events.append(numbered)
         return numbered
+
+    def send(self, write: Send) -> None:
+        """Have the commit carry this out too, on other rows than the run's."""
+        self.sends = self.sends or []
+        self.sends.append(write)
 
     def add_answer(self, ask: StepAsk, payload: bytes | None, took: int) -> Event:
         """Record a step's result."""
@@ -133,9 +141,9 @@ class Draft:
         self.status = ended.status
         closing = self.add(Event(CLOSES[ended.status], self.at, payload=payload))
         if self.family is not None:
-            self.sends.append(self.family.departure(self.run, closing))
+            self.send(self.family.departure(self.run, closing))
         if self.ticketed:
-            self.sends.append(Free(self.run.ns, self.run.id))
+            self.send(Free(self.run.ns, self.run.id))
 
     def block(
         self,
@@ -179,7 +187,7 @@ class Draft:
         """
         if error.blames_history:
             self.events.clear()
-            self.sends.clear()
+            self.sends = NO_SENDS
             self._messages, self._due, self.replies = (), 0, ()
             notes = ()
         for note in notes:

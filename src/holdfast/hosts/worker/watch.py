@@ -26,7 +26,8 @@ from time import monotonic
 from types import FrameType
 from typing import Any, NamedTuple
 
-from holdfast.fronts.function.context import CURRENT
+from holdfast.fronts.function.context import CURRENT, Attempt
+from holdfast.hosts.worker.inside import inside
 from holdfast.machine.source import own_line
 from holdfast.machine.spin import Spinner
 from holdfast.model.settings import Settings
@@ -34,6 +35,7 @@ from holdfast.model.settings import Settings
 log = logging.getLogger("holdfast.worker")
 
 _TURN = Spinner.drain.__code__
+_STEP = inside.__code__
 _CALLBACK = getattr(asyncio.Handle, "_run").__code__  # noqa: B009 - where asyncio calls anything
 _frames: Callable[[], dict[int, FrameType]] = getattr(sys, "_current_frames")  # noqa: B009
 
@@ -137,12 +139,16 @@ class Watch:
 def busy_of(innermost: FrameType | None) -> Busy:
     """Return what keeps a loop, from the innermost frame of its thread."""
     frames: list[FrameType] = []
-    frame = innermost
+    frame, attempt = innermost, None
     while frame is not None:
+        if frame.f_code is _STEP:
+            attempt = frame.f_locals["context"].get(CURRENT)
         if frame.f_code is _TURN:
             return Busy(frame, True, _body(frame), own_line(frames))
         if frame.f_code is _CALLBACK:
-            return Busy(frame, False, _step(frame), own_line(frames))
+            # A task that a step made has its context.
+            attempt = attempt or frame.f_locals["self"]._context.get(CURRENT)
+            return Busy(frame, False, _step(attempt), own_line(frames))
         frames.append(frame)
         frame = frame.f_back
     return Busy(None, False, "", "")
@@ -155,8 +161,7 @@ def _body(frame: FrameType) -> str:
     )
 
 
-def _step(frame: FrameType) -> str:
-    attempt = frame.f_locals["self"]._context.get(CURRENT)
+def _step(attempt: Attempt | None) -> str:
     if attempt is None:
         return "a callback outside of any step"
     return f"step {attempt.key} of run {attempt.run}"

@@ -120,6 +120,10 @@ class Signature:
                 return payload
         return self._codec.cross(given, self._where, "")[0]
 
+    def unchanged(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the arguments of a call that was encoded, if `decode` would give the same."""
+        return args if (*map(type, args),) == self._exact else None
+
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what to call the function with. Raises `InvalidValue`."""
         given = self._codec.decode(payload, self._where, "")

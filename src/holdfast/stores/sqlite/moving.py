@@ -39,7 +39,7 @@ from holdfast.stores.sqlite import doctor, inspection
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import Street
 from holdfast.stores.sqlite.statements import queries
-from holdfast.stores.sqlite.transactions import Job, Transactions
+from holdfast.stores.sqlite.transactions import Errand, Job, Transactions
 from holdfast.stores.sqlite.writes import apply
 
 SQL = queries()
@@ -110,7 +110,7 @@ class SqliteSide:
 
     async def change(self, change: Change) -> bool:
         """Carry out a change in one transaction; False if its guard refused it."""
-        job = Job(lambda at, now: (_apply(at, change, now), []), asyncio.get_running_loop())
+        job = Errand(lambda at, now: (_apply(at, change, now), []), asyncio.get_running_loop())
         self._transactions.write([job])
         if job.error is not None:
             raise job.error

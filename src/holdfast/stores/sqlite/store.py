@@ -29,7 +29,6 @@ from holdfast.model.writes import (
     Outcome,
     Page,
     Reap,
-    Renew,
     Write,
 )
 from holdfast.ports.jobs import Jobs
@@ -37,7 +36,7 @@ from holdfast.ports.store import Hear
 from holdfast.ports.transaction import Work as Made
 from holdfast.ports.transaction import WorkFailed
 from holdfast.stores.clock import SteadyClock
-from holdfast.stores.notices import FOR_WORKERS, notices_of
+from holdfast.stores.notices import FOR_WORKERS
 from holdfast.stores.sqlite import reader, said, waiting
 from holdfast.stores.sqlite.business import Business
 from holdfast.stores.sqlite.connection import connect, prepare
@@ -45,7 +44,6 @@ from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, St
 from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.job_queue import SqliteJobs
 from holdfast.stores.sqlite.statements import queries
-from holdfast.stores.sqlite.together import plain_turn
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.sqlite.writes import Taken, apply, take
 
@@ -134,13 +132,7 @@ class SqliteStore(Inspection):
 
     def write(self, batch: Sequence[Write]) -> Awaitable[list[Outcome]]:
         """Carry out the batch with whatever else is ready, in one transaction."""
-
-        def work(connection: sqlite3.Connection, now: int) -> tuple[list[Outcome], list[Notice]]:
-            outcomes = [apply(connection, write, now) for write in batch]
-            return outcomes, notices_of(batch, outcomes)
-
-        is_soft = len(batch) == 1 and type(batch[0]) is Renew
-        return self._writer.submit(work, plain_turn(batch), is_soft=is_soft)
+        return self._writer.write(batch)
 
     async def transact(self, work: Made, seconds: float | None = None) -> Outcome:
         """Do a user's work and write its turn, in the writer's thread."""
@@ -302,13 +294,14 @@ class SqliteStore(Inspection):
         bell.close()
 
     def _tell(self, heard: list[Notice]) -> None:
-        if heard:
-            for hear in tuple(self._hearers):
-                hear(heard)
+        for hear in tuple(self._hearers):
+            hear(heard)
 
     def _ring(self, told: list[Notice]) -> None:
         """Wake other processes, once a group, in the writer's thread."""
         if not told or not self._threaded:
+            return
+        if len(told) == 1 and told[0].what == "events" and self._street.seems_empty():
             return
         whats = {notice.what for notice in told}
         if not whats.isdisjoint(FOR_WORKERS):

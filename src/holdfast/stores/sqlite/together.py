@@ -7,16 +7,17 @@ written by itself, which tells the refused from the others.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Sequence
 from sqlite3 import Connection
 
 from holdfast.model.makers import maker
-from holdfast.model.writes import Advance, Outcome, Write
-from holdfast.stores.notices import turn_notice
+from holdfast.model.writes import Advance, Notice, Outcome, Renew, Write
+from holdfast.stores.notices import notices_of, turn_notice
 from holdfast.stores.sqlite.rows import event_row
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.transactions import Job
-from holdfast.stores.sqlite.writes import add_events, advance_row, settles
+from holdfast.stores.sqlite.writes import add_events, advance_row, apply, settles
 
 SQL = queries()
 _new_outcome = maker(Outcome)
@@ -24,16 +25,31 @@ FEW = 4
 """Up to so many turns are written one by one."""
 
 
-def plain_turn(batch: Sequence[Write]) -> Advance | None:
-    """Return the one write of this batch if it is a plain turn."""
-    write = batch[0] if len(batch) == 1 else None
-    if type(write) is not Advance or write.known_inbox is None or settles(write):
-        return None
-    return write
+class Batch(Job):
+    """Writes that are carried out together."""
+
+    __slots__ = ("_writes",)
+
+    def __init__(self, writes: Sequence[Write], loop: AbstractEventLoop) -> None:
+        alone = writes[0] if len(writes) == 1 else None
+        super().__init__(loop, is_soft=type(alone) is Renew)
+        self._writes = writes
+        if type(alone) is Advance:
+            self.run = alone.run
+            if alone.known_inbox is not None and not settles(alone):
+                self.turn = alone
+
+    def work(self, connection: Connection, now: int) -> tuple[list[Outcome], list[Notice]]:
+        """Carry out one after the other."""
+        outcomes = [apply(connection, write, now) for write in self._writes]
+        return outcomes, notices_of(self._writes, outcomes)
 
 
 def write_together(connection: Connection, group: list[Job]) -> list[Job] | None:
     """Write the plain turns of a group. Return the other jobs, or None if a turn was refused."""
+    if len(group) == 1:
+        alone = group[0]
+        return [] if alone.turn is not None and _wrote(connection, alone, alone.turn) else group
     plain = [(job, job.turn) for job in group if job.turn is not None]
     if len(plain) <= FEW:
         return [job for job in group if job.turn is None or not _wrote(connection, job, job.turn)]

@@ -20,6 +20,7 @@ import logging
 import os
 import sqlite3
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
 Together = Callable[[sqlite3.Connection, list["Job"]], list["Job"] | None]
 """Does many jobs at once and returns those left to do; None if it has to be undone."""
 
+NOTHING: list[Notice] = []
+"""Shared by all that change nothing; never changed."""
+
 BUSY_WAIT = 0.01
 BUSY_SECONDS = 30.0
 """How long to wait for a program that writes to the file without taking our lock."""
@@ -45,29 +49,43 @@ BUSY_SECONDS = 30.0
 class Job(Reply[Any]):
     """Work for a transaction, and the reply to whoever gave it.
 
-    `turn` is what `work` would write, if it is a plain turn. `is_soft` says that it need not
-    outlive the machine.
+    `turn` is what it writes, if that is a plain turn, and `run` the run whose turn it is, if it is
+    any. `is_soft` says that it need not outlive the machine.
     """
 
-    __slots__ = ("is_soft", "loop", "notices", "outcome", "turn", "work")
+    __slots__ = ("is_soft", "loop", "notices", "outcome", "run", "turn")
 
-    def __init__(
-        self,
-        work: Work,
-        loop: asyncio.AbstractEventLoop,
-        turn: Advance | None = None,
-        *,
-        is_soft: bool = False,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, is_soft: bool = False) -> None:
         super().__init__()
-        self.work, self.loop = work, loop
-        self.turn, self.is_soft = turn, is_soft
+        self.loop, self.is_soft = loop, is_soft
+        self.turn: Advance | None = None
+        self.run = ""
         self.outcome: Any = None
-        self.notices: list[Notice] = []
+        self.notices: list[Notice] = NOTHING
+
+    @abstractmethod
+    def work(self, connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+        """Do it in an open transaction, and return a result and what changed."""
 
     def resolve(self) -> None:
         """Give the outcome to whoever waits, in the loop that asked."""
         self.settle(self.outcome)
+
+
+class Errand(Job):
+    """Work that somebody else knows how to do."""
+
+    __slots__ = ("_work",)
+
+    def __init__(
+        self, work: Work, loop: asyncio.AbstractEventLoop, *, is_soft: bool = False
+    ) -> None:
+        super().__init__(loop, is_soft=is_soft)
+        self._work = work
+
+    def work(self, connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
+        """Have it done."""
+        return self._work(connection, now)
 
 
 class FileLock:
@@ -147,12 +165,12 @@ class Transactions:
             self._is_soft = is_soft
 
     def _run(self, group: list[Job]) -> None:
-        now = self._clock()
         others = self._together(self.connection, group)
         if others is None:
             self._roll_back()
             self._begin(0)
             others = group
+        now = self._clock() if others else 0
         for job in others:
             job.outcome, job.notices = job.work(self.connection, now)
 
@@ -165,7 +183,8 @@ class Transactions:
             self._undo()
             _fail(group, _uncommitted(error))
             return
-        self._soften(False)
+        if self._is_soft:
+            self._soften(False)
         self._lock.release()
         if connection.total_changes > self._changes:
             self._changes = connection.total_changes

@@ -17,13 +17,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 
-from holdfast.model.writes import Advance, Notice
-from holdfast.stores.sqlite.together import write_together
-from holdfast.stores.sqlite.transactions import Job, Transactions, Work
+from holdfast.model.writes import Notice, Write
+from holdfast.stores.sqlite.together import Batch, write_together
+from holdfast.stores.sqlite.transactions import Errand, Job, Transactions, Work
 
 log = logging.getLogger("holdfast.store")
 
@@ -32,6 +32,9 @@ QUICK = 0.001
 
 LONELY = 8
 """Groups of one job in a row after which the next job is not expected to have company."""
+
+NOBODY = "nobody"
+"""In place of a run, before a tick of the loop has brought any job."""
 
 Told = Callable[[list[Notice]], None]
 Task = tuple[Callable[[list[Job]], None], list[Job]]
@@ -49,7 +52,7 @@ class Writer:
         self._turn = threading.Lock()
         self._pace = 0.0
         self._alone = 0
-        self._came = False
+        self._came = NOBODY
         self._has_code = False
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -72,20 +75,26 @@ class Writer:
         self._has_code = True
         return self.submit(work)
 
-    def submit(self, work: Work, turn: Advance | None = None, *, is_soft: bool = False) -> Job:
+    def submit(self, work: Work, *, is_soft: bool = False) -> Job:
         """Run `work` in a transaction; the reply is its result, once that is durable.
 
         What `is_soft` may be lost with the power.
         """
-        loop = asyncio.get_running_loop()
-        job = Job(work, loop, turn, is_soft=is_soft)
+        return self._take(Errand(work, asyncio.get_running_loop(), is_soft=is_soft))
+
+    def write(self, batch: Sequence[Write]) -> Job:
+        """Carry out a batch in a transaction; the reply is its outcomes, once they are durable."""
+        return self._take(Batch(batch, asyncio.get_running_loop()))
+
+    def _take(self, job: Job) -> Job:
         if not self._threaded:
             self._transactions.write([job])
-            self._after_commit(_notices([job]))
-            self._resolve([job])
-        elif loop is self._home:
+            told = _notices([job])
+            self._after_commit(told)
+            self._resolve([job], told)
+        elif job.loop is self._home:
             self._ready.append(job)
-            self._schedule()
+            self._schedule(job.run)
         else:
             self._hand_over(self._write_foreign, [job])
         return job
@@ -101,22 +110,25 @@ class Writer:
 
     # --- in the home loop
 
-    def _schedule(self) -> None:
+    def _schedule(self, run: str) -> None:
         """Have the jobs of this tick of the loop flushed together, at its end.
 
-        When tick after tick has brought one job only, the first is not kept waiting for others.
+        When tick after tick has brought one job only, or the turns of one run, which come one after
+        the other, the first is not kept waiting for others.
         """
-        if self._alone < LONELY or self._came:
-            self._alone = 0 if self._came else self._alone
+        has_company = self._came is not NOBODY and (not run or self._came != run)
+        if has_company or self._alone < LONELY:
+            self._alone = 0 if has_company else self._alone
             if len(self._ready) == 1:
                 self._home.call_soon(self._flush)
         else:
-            self._came = True
-            self._home.call_soon(self._tick)
+            if self._came is NOBODY:
+                self._home.call_soon(self._tick)
+            self._came = run
             self._flush()
 
     def _tick(self) -> None:
-        self._came = False
+        self._came = NOBODY
 
     def _flush(self) -> None:
         """Stage what is ready, unless a group is on its way: its end will call again."""
@@ -131,11 +143,11 @@ class Writer:
         elif self._pace > QUICK:
             self._hand_over(self._commit, group)
         else:
-            self._do(self._commit, group)
-            self._resolve(group)
+            self._resolve(group, self._do(self._commit, group))
 
-    def _resolve(self, jobs: list[Job]) -> None:
-        self._tell(_notices(jobs))
+    def _resolve(self, jobs: list[Job], told: list[Notice]) -> None:
+        if told:
+            self._tell(told)
         for job in jobs:
             if job.loop is self._home:
                 job.resolve()
@@ -167,20 +179,23 @@ class Writer:
             if work == self._write_foreign:
                 work(group)
                 continue
-            self._do(work, group)
-            _call(self._home, self._resolve, group)
+            _call(self._home, self._resolve, group, self._do(work, group))
             self._write_foreign([])
 
-    def _do(self, work: Callable[[list[Job]], None], group: list[Job]) -> None:
-        """Work on a group and give the turn back, whatever happens: no error ends the thread."""
+    def _do(self, work: Callable[[list[Job]], None], group: list[Job]) -> list[Notice]:
+        """Work on a group, return what it changed, and give the turn back, whatever happens: no
+        error ends the thread."""
         try:
             work(group)
-            self._after_commit(_notices(group))
+            told = _notices(group)
+            self._after_commit(told)
         except BaseException as error:
             log.exception("the writer failed on %d jobs", len(group))
             self._transactions.give_up(group, error)
+            return []
         finally:
             self._turn.release()
+        return told
 
     def _write_foreign(self, jobs: list[Job]) -> None:
         """Write the jobs of other loops now, unless a group is on its way: then they go next."""
@@ -210,6 +225,8 @@ def _drain(waiting: deque[Job], group: list[Job]) -> list[Job]:
 
 def _notices(jobs: list[Job]) -> list[Notice]:
     """Return what the jobs that were committed have changed."""
+    if len(jobs) == 1:
+        return [] if jobs[0].error is not None else jobs[0].notices
     return [notice for job in jobs if job.error is None for notice in job.notices]
 
 
