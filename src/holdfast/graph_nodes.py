@@ -16,7 +16,7 @@ from holdfast.errors import NonRetryable
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS
 from holdfast.fronts.function.naming import is_async
 from holdfast.fronts.function.step import Step
-from holdfast.fronts.graph.carrying import carried, taking
+from holdfast.fronts.graph.carrying import carried, carried_in, taking
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import Mark, State, mark_of
@@ -78,11 +78,11 @@ def kept(shape: Shape, before: Mapping[str, Any], result: Any, node: str, had: S
 
 def _plain(shape: Shape, name: str, given: Callable[..., Any]) -> Any:
     async def later(state: Any) -> Any:
-        before = shape.before(state)
+        before = _before(shape, state)
         return shape.difference(before, await given(state), name)
 
     def now(state: Any) -> Any:
-        before = shape.before(state)
+        before = _before(shape, state)
         return shape.difference(before, given(state), name)
 
     return later if is_async(given) else now
@@ -91,15 +91,22 @@ def _plain(shape: Shape, name: str, given: Callable[..., Any]) -> Any:
 def _marked(shape: Shape, name: str, given: Callable[..., Any]) -> Any:
     async def later(state: State, mark: Mark = NO_MARK) -> Any:
         state = _arrived(state, mark)
-        before = shape.before(state)
+        before = _before(shape, state)
         return kept(shape, before, await given(state), name, state)
 
     def now(state: State, mark: Mark = NO_MARK) -> Any:
         state = _arrived(state, mark)
-        before = shape.before(state)
+        before = _before(shape, state)
         return kept(shape, before, given(state), name, state)
 
     return later if is_async(given) else now
+
+
+def _before(shape: Shape, state: Any) -> Mapping[str, Any]:
+    """Return what to compare a node's result with, which the node cannot change."""
+    attempt = CURRENT.get(None)
+    carried = None if attempt is None else carried_in(attempt.args)
+    return shape.before(state) if carried is None else shape.values(carried)
 
 
 def _arrived(state: State, mark: Mark) -> State:

@@ -30,8 +30,7 @@ async def test_what_a_call_sets_is_seen_by_nobody_else_whenever_it_sets_it() -> 
         colour.set(f"{name} again")
         return seen
 
-    seen = await asyncio.gather(called(paint, "red"), called(paint, "blue"))
-    assert seen == ["red", "blue"]
+    assert [*await asyncio.gather(called(paint, "red"), called(paint, "blue"))] == ["red", "blue"]
     assert await called(paint, "green") == "green"
     assert colour.get() == "none"
 

@@ -493,7 +493,7 @@ async def test_a_cancellation_that_a_step_leaves_in_its_task_hits_no_other(
 
     @app.workflow
     async def flow() -> list[str]:
-        return await asyncio.gather(cancels_itself(), waits(), cancels_itself(), waits())
+        return [*await asyncio.gather(cancels_itself(), waits(), cancels_itself(), waits())]
 
     async with place.open(app) as client:
         run = await client.start(flow.bind())

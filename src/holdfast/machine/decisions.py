@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.model.events import Event
+from holdfast.model.makers import maker
 
 if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
+
+_new_event = maker(Event)
 
 MEASURED = frozenset({"iteration", "began", "next"})
 """What a note tells beside the decision: not compared, and absent in older histories."""
@@ -38,7 +41,9 @@ class Decisions:
         """Record a decision, as `told` gives it, beside the event on which it was made."""
         machine = self._machine
         key = machine.take_key(name)
-        note = Event("note.decided", machine.now, key, payload, machine.seq, took=took)
+        note = _new_event((
+            "note.decided", machine.now, key, payload, machine.seq, None, took, 0, 0, 1, 0, None,
+        ))  # fmt: skip
         self._said[key] = note
         if machine.past is None:
             machine.notes = (*machine.notes, note)

@@ -25,6 +25,11 @@ class Attempt:
         self.stopped: Event | None = None
 
     @property
+    def args(self) -> bytes:
+        """Its arguments, as they are stored."""
+        return b""
+
+    @property
     def secrets(self) -> Mapping[str, Secret]:
         """What the step lists, by name."""
         return NO_SECRETS

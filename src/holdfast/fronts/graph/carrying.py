@@ -65,6 +65,11 @@ def carried(state: Any, past: bytes) -> Any:
     return state if current() is None else Carried(state, past)
 
 
+def carried_in(args: bytes) -> Any:
+    """Return the state that goes beside these arguments, which nobody may change; or None."""
+    return args.args[0] if isinstance(args, Packed) else None
+
+
 def taking(shape: Shape) -> Callable[..., Signature]:
     """Return what makes the signature of a node's step."""
 

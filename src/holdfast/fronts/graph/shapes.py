@@ -37,6 +37,7 @@ class Shape:
         self, cls: Any, names: Mapping[str, Any] | None = None, *, is_strict: bool = False
     ) -> None:
         self.cls, self.is_strict = cls, is_strict
+        self._is_dict, self._is_model = is_typeddict(cls), is_model(cls)
         self.fields = _fields_of(cls, names or {})
         self.delta = _delta_type(self.fields)
         self._schema: Schema[Any] = Schema.of(cls)
@@ -44,7 +45,7 @@ class Shape:
 
     def values(self, state: Any) -> dict[str, Any]:
         """Return the fields of a state with their values."""
-        if isinstance(state, Mapping):
+        if self._is_dict or isinstance(state, Mapping):
             return dict(cast("Mapping[str, Any]", state))
         return {name: getattr(state, name) for name in self.fields or ()}
 
@@ -57,9 +58,10 @@ class Shape:
             return state
         if self.cls is State:
             return state.updated(new, gone)
-        if is_typeddict(self.cls):
-            return {k: v for k, v in {**state, **new}.items() if k not in gone}
-        if is_model(self.cls):
+        if self._is_dict:
+            after = {**state, **new}
+            return {k: v for k, v in after.items() if k not in gone} if gone else after
+        if self._is_model:
             return state.model_copy(update=new)
         return dataclasses.replace(state, **new)
 
@@ -78,11 +80,11 @@ class Shape:
 
     def lent(self, state: Any) -> Any:
         """Return a carried state for a node, which may change what is in it."""
-        if is_typeddict(self.cls):
+        if self._is_dict:
             return fresh(state)
         values = self.values(state).items()
         own = {k: fresh(v) for k, v in values if type(v) not in IMMUTABLE}
-        if is_model(self.cls):
+        if self._is_model:
             return state.model_copy(update=own)
         return self.changed(state, {"set": own})
 
@@ -124,10 +126,9 @@ class Shape:
             return {**delta, "forget": [*forgotten]} if forgotten else delta
         if isinstance(result, Mapping):
             partial = dict(cast("Mapping[str, Any]", result))
-            if self.fields is not None and (
-                unknown := [k for k in partial if k not in self.fields]
-            ):
-                raise NonRetryable(_unknown(node, unknown[0], self.fields, self.cls))
+            if self.fields is not None and not partial.keys() <= self.fields.keys():
+                unknown = next(k for k in partial if k not in self.fields)
+                raise NonRetryable(_unknown(node, unknown, self.fields, self.cls))
             return _delta(_new(before, partial), ())
         raise NonRetryable(
             f"Node {node!r} returned a value of type {type(result).__name__}. "
@@ -141,7 +142,7 @@ class Shape:
 
     def _is_state(self, result: Any) -> bool:
         # A TypedDict is a dict: what a node leaves out of it stays as it is.
-        return not is_typeddict(self.cls) and isinstance(result, self.cls)
+        return not self._is_dict and isinstance(result, self.cls)
 
 
 def fresh(value: Any) -> Any:
@@ -165,15 +166,18 @@ def _delta_type(fields: Mapping[str, Any] | None) -> Any:
 
 
 def _delta(new: dict[str, Any], gone: Sequence[str]) -> Delta:
-    return {**({"set": new} if new else {}), **({"unset": [*gone]} if gone else {})}
+    delta: dict[str, Any] = {"set": new} if new else {}
+    if gone:
+        delta["unset"] = [*gone]
+    return delta
 
 
 def _new(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in after.items() if k not in before or not _same(before[k], v)}
-
-
-def _same(before: Any, after: Any) -> bool:
-    return type(before) is type(after) and bool(before == after)
+    return {
+        k: v
+        for k, v in after.items()
+        if k not in before or type(v) is not type(before[k]) or not before[k] == v  # noqa: SIM201 - as a user's class defines it
+    }
 
 
 def _unknown(node: str, field: str, fields: Mapping[str, Any], cls: Any) -> str:

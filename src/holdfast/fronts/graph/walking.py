@@ -19,7 +19,7 @@ from holdfast.fronts.graph.carrying import since
 from holdfast.fronts.graph.edges import END, START, Edge, Fork, Routes
 from holdfast.fronts.graph.merging import Branch, merged
 from holdfast.fronts.graph.shapes import Delta
-from holdfast.machine import current
+from holdfast.machine import Machine, current
 from holdfast.machine.decisions import decisions_of, told
 from holdfast.machine.values import digest
 
@@ -36,13 +36,14 @@ NO_VISIT = Visit()
 
 
 class Place(NamedTuple):
-    """Where a walk has come to, with which state and how that came about, and who wrote its fields
-    since it began. A branch goes `until` its join.
+    """Where a walk has come to, with which state and how that came about.
+
+    A branch goes `until` its join, and knows who wrote its fields since it began.
     """
 
     node: str
     state: Any
-    writers: Mapping[str, str]
+    writers: Mapping[str, str] | None
     past: bytes
     until: str = END
     visit: Visit = NO_VISIT
@@ -54,10 +55,11 @@ class Walk:
     def __init__(self, graph: Blueprint, visits: list[str] | None = None) -> None:
         self.graph = graph
         self.path: list[str] = [] if visits is None else visits
+        self._machine = current()
 
     async def begin(self, state: Any, secrets: Sequence[str] = ()) -> Any:
         """Be the whole of a run, in which there are secrets of these names. See `run`."""
-        machine = current()
+        machine = self._machine
         if machine is not None:
             state = self.graph.shape.entered(state, machine.run, machine.now, secrets)
         return await self.run(state)
@@ -65,7 +67,7 @@ class Walk:
     async def run(self, state: Any) -> Any:
         """Go from START to END; return the last state. Raises `ExecutionError`."""
         past = digest(self.graph.shape.told(state))
-        first = await self._leave(Place(START, state, {}, past))
+        first = await self._leave(Place(START, state, None, past))
         return (await self._go(first)).state
 
     async def _go(self, place: Place) -> Place:
@@ -78,20 +80,23 @@ class Walk:
         if len(self.path) >= graph.max_iterations:
             raise self._error(place, f"max iterations ({graph.max_iterations:,}) exceeded")
         self.path.append(name)
-        visit = _begun(len(self.path))
+        machine, visit = self._machine, NO_VISIT
+        if machine is not None:
+            visit = Visit(len(self.path), machine.seq, machine.now)
         node = graph.nodes[name]
         try:
-            delta = await _called(node, place)
+            call = node.call(place.state, place.past)
+            delta = await (call if node.kind in ("step", "run") else _in_a_task(node, call))
         except ExecutionError:
             raise
         except Exception as error:
             raise self._error(place._replace(visit=visit), in_short(error)) from error
-        state = graph.shape.passed(graph.shape.changed(place.state, delta), name, _now())
-        wrote = dict.fromkeys((*delta.get("set", ()), *delta.get("unset", ())), name)
-        past = since(place.past, graph.shape.told_change(delta))
+        shape, now = graph.shape, 0 if machine is None else machine.now
+        state = shape.passed(shape.changed(place.state, delta), name, now)
+        past = since(place.past, shape.told_change(delta))
         if graph.checkpoint.interval and graph.checkpoint.is_due(visit.iteration):
-            _mark(name, visit.iteration, preserve=graph.checkpoint.preserve)
-        return Place(name, state, {**place.writers, **wrote}, past, place.until, visit)
+            _mark(machine, name, visit.iteration, preserve=graph.checkpoint.preserve)
+        return Place(name, state, _wrote(place, delta), past, place.until, visit)
 
     async def _leave(self, place: Place) -> Place:
         """Return where to go from a node that is done."""
@@ -154,7 +159,7 @@ class Walk:
         began = [Place(branch, place.state, {}, place.past, fork.join) for branch in fork.branches]
         ended = await _together([_named(b.node, self._go(b)) for b in began])
         shape = graph.shape
-        done = [Branch(shape.values(each.state), each.writers) for each in ended]
+        done = [Branch(shape.values(each.state), each.writers or {}) for each in ended]
         try:
             update, writers = merged(shape.values(place.state), done, fork.rules)
             delta = shape.crossed({"set": update})
@@ -163,7 +168,8 @@ class Walk:
         state = shape.changed(place.state, delta)
         state = shape.joined(state, [each.state for each in ended])
         past = since(place.past, shape.told_change(delta))
-        place = Place(fork.join, state, {**place.writers, **writers}, past, place.until)
+        known = None if place.writers is None else {**place.writers, **writers}
+        place = Place(fork.join, state, known, past, place.until)
         if fork.join not in (place.until, END):
             met = told({"from": fork.source, "to": fork.join})
             self._record(place, f"{fork.source}.join", met)
@@ -174,7 +180,7 @@ class Walk:
 
         Outside a machine, as in a unit test, there is no record.
         """
-        machine = current()
+        machine = self._machine
         if machine is None:
             return
         visit, took = place.visit, None
@@ -218,15 +224,16 @@ def _visit_of(place: Place) -> dict[str, object]:
     return {**fields, "within": within} if within else {**fields}
 
 
-def _begun(iteration: int) -> Visit:
-    """Return a visit that begins now."""
-    machine = current()
-    return NO_VISIT if machine is None else Visit(iteration, machine.seq, machine.now)
+def _wrote(place: Place, delta: Delta) -> Mapping[str, str] | None:
+    """Return who wrote what, with what a node has changed now."""
+    if place.writers is None:
+        return None
+    names = (*delta.get("set", ()), *delta.get("unset", ()))
+    return {**place.writers, **dict.fromkeys(names, place.node)}
 
 
-def _mark(node: str, iteration: int, *, preserve: bool) -> None:
+def _mark(machine: Machine | None, node: str, iteration: int, *, preserve: bool) -> None:
     """Record that a node is done whose checkpoint is wanted."""
-    machine = current()
     if machine is not None:
         more = {"preserve": True} if preserve else {}
         payload = told({"node": node, "iteration": iteration, **more})
@@ -238,11 +245,6 @@ def checkpoint_key(node: str, iteration: int) -> str:
     return f"{node}:{iteration}"
 
 
-def _now() -> int:
-    machine = current()
-    return 0 if machine is None else machine.now
-
-
 def in_short(error: BaseException) -> str:
     """Return what an error says, for a message that names the place itself."""
     told = str(error.args[0]) if error.args else ""
@@ -251,11 +253,8 @@ def in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
-async def _called(node: Node, place: Place) -> Delta:
-    """Call a node; code of the graph itself gets a task, and with it keys of its own."""
-    if node.kind in ("step", "run"):
-        return await node.call(place.state, place.past)
-    call = node.call(place.state, place.past)
+async def _in_a_task(node: Node, call: Awaitable[Delta]) -> Delta:
+    """Await code of the graph itself in a task, and so with keys of its own."""
     return await asyncio.create_task(_named(node.name, _awaited(call)))
 
 

@@ -112,6 +112,11 @@ class StepRun(Attempt):
             self.leave()
 
     @property
+    def args(self) -> bytes:
+        """Its arguments, as they are stored."""
+        return self.ask.args
+
+    @property
     def secrets(self) -> Mapping[str, Secret]:
         """What the step lists, by name."""
         needs = None if self.session is None else self.session.needs
