@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -19,15 +19,14 @@ def inside(
     waits: Callable[[], None],
 ) -> Generator[Any, Any, T]:
     """Return what the call comes to. `waits` is called if it has to be waited for, before that."""
-    run = context.run
-    call: Any = run(function, *args, **kwargs)
-    if type(call) is not types.CoroutineType:
-        call = _coroutine(call)
+    run: Callable[..., Any] = context.run
+    call = run(function, *args, **kwargs)
+    if not hasattr(call, "send"):
+        call = cast("Any", _coroutine(call))
     try:
         awaited = run(call.send, None)
     except StopIteration as ended:
-        result: T = ended.value
-        return result
+        return cast("T", ended.value)
     waits()
     while True:
         # As `yield from` does it, but for the context.
@@ -43,8 +42,7 @@ def inside(
         try:
             awaited = run(resume, given)
         except StopIteration as ended:
-            result = ended.value
-            return result
+            return cast("T", ended.value)
         finally:
             given = resume = None  # an error knows this frame
 

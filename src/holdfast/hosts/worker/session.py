@@ -155,7 +155,7 @@ class Session(Feeding):
         if self.paused:
             draft.pause(self.inbox_seq, self._deadline)
         elif self.draining:
-            draft.release(self.inbox_seq)
+            draft.park(draft.at, "released", self.inbox_seq)  # any worker may go on at once
         elif not self._wakes_soon(draft.at):
             draft.park(self._wake_at(), self._reason(), self.inbox_seq)
 
@@ -481,8 +481,7 @@ class Session(Feeding):
 
     def _begin(self, ask: StepAsk, number: int, limit: Limit | None) -> StepRun:
         started = StepRun(self.run, ask, number, limit, self.settle, self.show)
-        started.session = self
-        self.running[ask.key] = started
+        started.session, self.running[ask.key] = self, started
         self._worker.steps.start(started)
         return started
 

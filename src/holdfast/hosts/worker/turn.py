@@ -206,11 +206,6 @@ class Draft:
         self.status, self._reason, self._wake_at = "paused", "paused", wake_at
         self._parks_at = inbox_seq
 
-    def release(self, inbox_seq: int) -> None:
-        """Give the run back, for any worker to take at once."""
-        self.status, self._wake_at, self._reason = "waiting", self.at, "released"
-        self._parks_at = inbox_seq
-
     def stay(self) -> None:
         """Keep the run after all."""
         self.status, self._wake_at, self._reason, self._parks_at = "running", None, "", None
