@@ -26,6 +26,7 @@ from holdfast.machine.values.schema import (
     json_schema_of,
     text_of,
 )
+from holdfast.machine.values.simple import simple_json_schema
 from holdfast.machine.values.single import writer_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -96,7 +97,8 @@ class Signature:
     def schema(self) -> bytes:
         """The 8 bytes by which the parameters are recognised: names, order and types."""
         order = ",".join(self._names).encode()
-        return digest(order + b"\n" + canonical(self.json_schema()))
+        shape = simple_json_schema(self._core.source)
+        return digest(order + b"\n" + canonical(self.json_schema() if shape is None else shape))
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the payload."""
