@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import StoreUnavailable
-from holdfast.model.writes import Notice, Renew
+from holdfast.model.writes import Claim, Notice, Reap, Renew
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import store as module
 from holdfast.testing.conformance import Harness
@@ -140,3 +140,35 @@ def locked() -> sqlite3.OperationalError:
     error = sqlite3.OperationalError("database is locked")
     error.sqlite_errorcode = sqlite3.SQLITE_BUSY
     return error
+
+
+def reaping(dead: str, **fields: Any) -> Claim:
+    given: dict[str, Any] = {"worker": "B", "workflows": ("w",), "limit": 100, **fields}
+    return Claim(ns="default", lease=LEASE, reaps=(Reap(dead, True),), **given)
+
+
+async def test_a_claim_that_takes_all_from_the_dead_leaves_the_look_for_later(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (harness, store):
+        await harness.held("r", worker="A")
+        heard: list[Notice] = []
+        store.listen(heard.extend, near=True)
+        claimed = await store.claim(reaping("A"))
+        assert [run.id for run in claimed.runs] == ["r"]
+        assert (claimed.reaped, claimed.held) == ((("A", 1),), None)
+        assert not any(notice.what == "ready" for notice in heard)
+
+
+@pytest.mark.parametrize("fields", [{"limit": 1}, {"queues": ("default",)}], ids=["room", "queues"])
+async def test_others_are_told_of_what_may_be_left_of_the_dead(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    async with opened(tmp_path) as (harness, store):
+        await harness.held("r", worker="A")
+        await harness.held("s", worker="A")
+        heard: list[Notice] = []
+        store.listen(heard.extend, near=True)
+        claimed = await store.claim(reaping("A", **fields))
+        assert claimed.reaped == (("A", 2),)
+        assert any(notice.what == "ready" for notice in heard)

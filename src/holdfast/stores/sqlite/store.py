@@ -260,12 +260,12 @@ class SqliteStore(Inspection):
             counts = [(reap.worker, apply(connection, reap, now).total) for reap in claim.reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
             taken = take(connection, claim, now) if claim.limit > 0 else Taken()
-            looks = claim.reaps or not taken.runs
-            seen = reader.peek(connection, claim, now) if looks else None
-            # What we do not take may be for others: in a queue of theirs.
-            others_may = claim.queues is not None or (seen and seen.claimable)
-            left = [Notice(what="ready")] if reaped and others_may else []
+            seen = None if taken.runs else reader.peek(connection, claim, now)
             runs = taken.runs
+            # What we do not take may be for others: in a queue of theirs, or one suspect too many.
+            is_all = sum(run.strikes > 0 for run in runs) >= sum(dict(reaped).values())
+            others_may = claim.queues is not None or len(runs) >= claim.limit or not is_all
+            left = [Notice(what="ready")] if reaped and others_may else []
             fresh = {run.id: reader.first_event(connection, run) for run in runs if run.seq == 1}
             found = Claimed(
                 runs=runs, first_events=fresh, reaped=reaped, convicts=taken.convicts,
