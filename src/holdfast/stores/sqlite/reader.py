@@ -96,7 +96,8 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         living: tuple[Event, ...] = ()
         if found.seq > after:
             with collecting.paused() if found.seq - after > collecting.MANY else nullcontext():
-                rows = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
+                # Row by row: all of them at once would be as many objects again.
+                rows = connection.execute(SQL.living_events, (ns, run, after))
                 living = tuple(map(_new_event, rows))
         mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:
