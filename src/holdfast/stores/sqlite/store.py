@@ -71,6 +71,7 @@ class SqliteStore(Inspection):
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
         self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
+        self._gone: set[str] = set()
         self._reads: sqlite3.Connection | None = None
         self._searches: sqlite3.Connection | None = None
         self._business = Business()
@@ -110,6 +111,7 @@ class SqliteStore(Inspection):
         """Finish the writes under way and let go of every file and thread."""
         for bell in self._bells:
             self._take_down(bell)
+        self._bury_all()
         self._hearers.clear()
         if self._writer.transactions:
             with contextlib.suppress(StoreError):
@@ -171,8 +173,7 @@ class SqliteStore(Inspection):
         # Strikes must outlive a machine that a run brings down again and again.
         is_soft = not claim.reaps
         seen, taken = await self._writer.submit(self._taker(claim), is_soft=is_soft)
-        for worker in {*(reap.worker for reap in claim.reaps), *dict(taken.reaped)}:
-            self._street.bury(worker)
+        self._bury_soon({*(reap.worker for reap in claim.reaps), *dict(taken.reaped)})
         return taken if seen is None else await self._claimed(seen, taken)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -319,6 +320,18 @@ class SqliteStore(Inspection):
         if (second_look := self._second_looks.pop(bell, None)) is not None:
             second_look.cancel()
         bell.close()
+
+    def _bury_soon(self, workers: set[str]) -> None:
+        """Remove what dead workers left, once the runs that were taken from them go on."""
+        self._gone |= workers
+        if not self._threaded:
+            self._bury_all()
+        elif workers:
+            asyncio.get_running_loop().call_later(MOMENT, self._bury_all)
+
+    def _bury_all(self) -> None:
+        while self._gone:
+            self._street.bury(self._gone.pop())
 
     def _tell(self, heard: list[Notice]) -> None:
         if heard:
