@@ -27,7 +27,7 @@ from holdfast.machine.values.schema import (
     text_of,
 )
 from holdfast.machine.values.simple import simple_json_schema
-from holdfast.machine.values.single import writer_of
+from holdfast.machine.values.single import Write, left, writer_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -51,7 +51,8 @@ class Signature:
         self._core, exact = self._build(hints)
         # Arguments of just these types come back as themselves, unasked.
         self._exact = None if None in exact else exact
-        self._write = writer_of(self._names[0], exact[0]) if self._arity == 1 else None
+        self.quickly: Write = writer_of(self._names[0], exact[0]) if self._arity == 1 else left
+        """Writes positional arguments as `encode` does, or leaves them to it."""
         self._codec = Codec(self._core)
         self._to_json = self._core.serializer.to_json
 
@@ -110,10 +111,6 @@ class Signature:
         Raises `InvalidArguments` for a call the function would not take, `Unserialisable` and
         `PayloadTooLarge`.
         """
-        if self._write is not None and not kwargs:
-            written = self._write(args)
-            if written is not None:
-                return written
         if kwargs or len(args) != self._arity:
             given = self._bind(args, kwargs)
             args = (*given.values(),)

@@ -20,11 +20,15 @@ _WRITERS: Mapping[type | None, Callable[[Any], str]] = {int: repr, str: encode_b
 _BACKSLASH = ord("\\")
 
 
-def writer_of(name: str, kind: type | None) -> Write | None:
-    """Return what writes calls with one argument of exactly this type; None if it is not simple."""
+def left(_: tuple[Any, ...]) -> None:
+    """Leave it to the codec."""
+
+
+def writer_of(name: str, kind: type | None) -> Write:
+    """Return what writes calls with one argument of exactly this type, if that is a simple one."""
     write_value = _WRITERS.get(kind)
     if write_value is None:
-        return None
+        return left
     head = f"{{{encode_basestring(name)}:"
 
     def write(args: tuple[Any, ...]) -> bytes | None:
