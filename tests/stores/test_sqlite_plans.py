@@ -24,7 +24,7 @@ def plan(filter: Filter, page: Page) -> list[str]:
     return steps_of(*statement_of(filter, page))
 
 
-def steps_of(statement: str, binds: Mapping[str, object]) -> list[str]:
+def steps_of(statement: str, binds: Mapping[str, object] | tuple[object, ...]) -> list[str]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript("\n".join(migrations()))
         rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", binds)
@@ -51,8 +51,15 @@ def test_a_lane_is_walked_in_its_order_and_never_sorted(name: str) -> None:
     assert not any("ORDER BY" in step for step in steps)
 
 
-@pytest.mark.parametrize(("name", "looks"), [("lanes", 3), ("unserved_queues", 3)])
+@pytest.mark.parametrize(("name", "looks"), [("next_lane", 1), ("unserved_queues", 3)])
 def test_lanes_are_found_by_hops(name: str, looks: int) -> None:
     steps = [step for step in steps_of(getattr(SQL, name), BINDS) if " runs " in step]
     assert len(steps) == looks
     assert all("SEARCH runs USING" in step and "INDEX runs_claim (ns=?" in step for step in steps)
+
+
+def test_a_hop_leaves_a_whole_lane_behind() -> None:
+    [step] = steps_of(SQL.next_lane, BINDS)
+    assert "(ns=? AND (queue,priority)>(?,?))" in step
+    [step] = steps_of(SQL.next_owner, ("A",))
+    assert "USING COVERING INDEX runs_owner (owner>?)" in step

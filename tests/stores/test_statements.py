@@ -8,9 +8,9 @@ ONLY_SQLITE = {
     "is_held", "clear_strikes", "delete_progress_of", "put_wait", "put_job", "drop_job",
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
-    "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues", "held_runs",
-    "other_workers", "holds_runs", "job_queues", "due_jobs", "next_job_at", "claim_job",
-    "holders_of_jobs",
+    "next_lane", "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues",
+    "held_runs", "other_workers", "next_owner", "holds_runs", "job_queues", "due_jobs",
+    "next_job_at", "claim_job", "holders_of_jobs",
     "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.
@@ -34,7 +34,7 @@ ONLY_SQLITE = {
 ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
     "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
-    "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
+    "lock_run", "look", "lanes", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",
     "jobs_seen", "taken_jobs", "claimed_jobs",

@@ -24,7 +24,7 @@ from holdfast.errors import (
     TooManyAsks,
     Undecodable,
 )
-from holdfast.machine.asking import BLANK, MAX_ASKS
+from holdfast.machine.asking import MAX_ASKS, new_digest
 from holdfast.machine.tasks import transparent
 from holdfast.model.asks import ChildAsk, ChildOptions, ToChild
 from holdfast.model.events import Event
@@ -217,7 +217,7 @@ def _ask(machine: Machine, key: str, workflow: Any, input: bytes, options: Child
         raise TooDeep(key=key, depth=children.depth + 1, limit=MAX_DEPTH)
     if len(machine.asks) + len(children.open) >= MAX_ASKS:
         raise TooManyAsks(key=key, limit=MAX_ASKS)
-    hashed = BLANK.copy()
+    hashed = new_digest()
     hashed.update(input)
     digest = hashed.digest() + workflow.signature.schema
     id = options.id or child_id(machine.run, key, machine.generation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -87,10 +86,7 @@ class FileHome:
 
     def is_closed(self, ns: str, run: str) -> bool:
         """Look at the row, on the connection of the first to come: the observer."""
-        reads: sqlite3.Connection = vars(self._stores[0])["_reads"]
-        asked = "SELECT closed_at FROM runs WHERE ns = ? AND id = ?"
-        found = reads.execute(asked, (ns, run)).fetchone()
-        return found is not None and found[0] is not None
+        return self._stores[0].is_closed(ns, run)
 
     async def leave(self) -> None:
         """Close the connections of the dead."""
@@ -108,6 +104,12 @@ class _File(SqliteStore):
         """Open the file."""
         await super().open()
         self.is_open = True
+
+    def is_closed(self, ns: str, run: str) -> bool:
+        """Look at the row."""
+        asked = "SELECT closed_at FROM runs WHERE ns = ? AND id = ?"
+        found = self._read(lambda reads: reads.execute(asked, (ns, run)).fetchone())
+        return found is not None and found[0] is not None
 
     async def close(self) -> None:
         """Close the file."""

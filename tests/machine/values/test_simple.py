@@ -3,12 +3,15 @@
 import subprocess
 import sys
 import textwrap
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
+from pydantic import Field as Rule
 
-from holdfast.machine.values.simple import simple_schema
+from holdfast.machine.values.core import Field, core_of, core_of_arguments
+from holdfast.machine.values.schema import canonical, json_schema_of
+from holdfast.machine.values.simple import simple_json_schema, simple_schema
 
 
 class Model(BaseModel):
@@ -42,6 +45,57 @@ def test_a_type_without_a_hash_is_left_to_pydantic() -> None:
         __hash__ = None  # type: ignore[assignment]
 
     assert simple_schema(Unhashable("Odd", (), {})) is None
+
+
+LIST: Any = list
+DICT: Any = dict
+OPTIONAL: Any = Optional
+ATOMS: list[Any] = [bool, bytes, float, int, str, None, Any, object]
+
+
+def grown(annotations: list[Any]) -> list[Any]:
+    """Return these, and what can be made of them in one more step."""
+    return [
+        *annotations,
+        *(LIST[each] for each in annotations),
+        *(DICT[str, each] for each in annotations),
+        *(OPTIONAL[each] for each in annotations),
+    ]
+
+
+def test_digests_are_made_of_what_pydantic_says_of_a_type() -> None:
+    """Answers carry them: they must stay what they are, whoever writes them down."""
+    for annotation in grown(grown(ATOMS)):
+        core = core_of(annotation)
+        described = simple_json_schema(core.source)
+        assert described is not None, annotation
+        assert canonical(described) == canonical(json_schema_of(core)), annotation
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_digests_are_made_of_what_pydantic_says_of_arguments(required: bool) -> None:
+    nested = grown(ATOMS)
+    for first, second in zip(nested, reversed(nested), strict=True):
+        fields = {"a": Field(first, required), "title": Field(second, required=True)}
+        core, _ = core_of_arguments(fields)
+        described = simple_json_schema(core.source)
+        assert described is not None, fields
+        assert canonical(described) == canonical(json_schema_of(core)), fields
+    core, _ = core_of_arguments({"x": Field(int, required)})
+    assert canonical(simple_json_schema(core.source)) == canonical(json_schema_of(core))
+    core, _ = core_of_arguments({})
+    assert canonical(simple_json_schema(core.source)) == canonical(json_schema_of(core))
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Model, list[Model], Annotated[int, Rule(gt=0)], dict[int, str], int | str, tuple[int, ...]],
+    ids=str,
+)
+def test_what_has_rules_of_its_own_is_described_by_pydantic(annotation: Any) -> None:
+    assert simple_json_schema(core_of(annotation).source) is None
+    core, _ = core_of_arguments({"x": Field(annotation, required=True)})
+    assert simple_json_schema(core.source) is None
 
 
 def test_simple_steps_never_look_for_plugins() -> None:

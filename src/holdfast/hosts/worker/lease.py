@@ -18,6 +18,9 @@ from holdfast.ports.store import Store
 
 log = logging.getLogger("holdfast.worker")
 
+HEAD_START = 0.05
+"""Seconds in which the thread does nothing: the first runs need the interpreter more."""
+
 
 class Lease:
     """Keeps the worker's row alive for as long as it holds runs.
@@ -45,7 +48,7 @@ class Lease:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, first: Callable[[], None] | None = None) -> None:
-        """Begin to renew. `first` is called in the thread that does it."""
+        """Begin to renew. `first` is called in the thread that does it, a moment later."""
         if self._threaded:
             self._thread = threading.Thread(
                 target=self._serve, args=(first,), name="holdfast-lease", daemon=True
@@ -78,9 +81,14 @@ class Lease:
         return self._command
 
     def _serve(self, first: Callable[[], None] | None) -> None:
+        head = min(HEAD_START, self._renew)
+        if self._stopped.wait(head):
+            return
         if first is not None:
             first()
-        while not self._stopped.wait(self._renew):
+        pause = self._renew - head
+        while not self._stopped.wait(pause):
+            pause = self._renew
             if self._is_needed():
                 asyncio.run(self._once())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from holdfast.hosts.worker.attempts import Retrying
@@ -43,6 +44,8 @@ REMEMBERED: frozenset[EventKind] = frozenset({
 })  # fmt: skip
 """The kinds that leave something for the host to do."""
 
+_kind_of: Callable[[Event], EventKind] = attrgetter("kind")
+
 
 def feed(
     machine: Machine,
@@ -75,9 +78,7 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
     deferred: dict[str, Deferred] = {}
     begun = set[str]()
     last_at = events[-1].at if events else 0
-    for event in events:
-        if event.kind not in REMEMBERED:
-            continue
+    for event in _remembered(events):
         if event.kind.startswith("step."):
             _remember(event, generation, retries, deferred, begun)
         match event.kind:
@@ -97,6 +98,12 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
         last_at, retries, cancelled_at, paused, overdue, reopened_at, reopened_seq, keys, anew,
         deferred, frozenset(begun),
     )  # fmt: skip
+
+
+def _remembered(events: Sequence[Event]) -> Sequence[Event]:
+    if REMEMBERED.isdisjoint(map(_kind_of, events)):
+        return ()  # most histories are results only
+    return [event for event in events if event.kind in REMEMBERED]
 
 
 def _remember(

@@ -26,6 +26,8 @@ from holdfast.machine.values.schema import (
     json_schema_of,
     text_of,
 )
+from holdfast.machine.values.simple import simple_json_schema
+from holdfast.machine.values.single import Write, left, writer_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -49,6 +51,8 @@ class Signature:
         self._core, exact = self._build(hints)
         # Arguments of just these types come back as themselves, unasked.
         self._exact = None if None in exact else exact
+        self.quickly: Write = writer_of(self._names[0], exact[0]) if self._arity == 1 else left
+        """Writes positional arguments as `encode` does, or leaves them to it."""
         self._codec = Codec(self._core)
         self._to_json = self._core.serializer.to_json
 
@@ -94,7 +98,8 @@ class Signature:
     def schema(self) -> bytes:
         """The 8 bytes by which the parameters are recognised: names, order and types."""
         order = ",".join(self._names).encode()
-        return digest(order + b"\n" + canonical(self.json_schema()))
+        shape = simple_json_schema(self._core.source)
+        return digest(order + b"\n" + canonical(self.json_schema() if shape is None else shape))
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the payload."""

@@ -50,3 +50,61 @@ def _union(*choices: Any) -> dict[str, Any] | None:
 _SHAPES: Mapping[Any, Callable[..., dict[str, Any] | None]] = {
     dict: _dict, list: _list, types.UnionType: _union, typing.Union: _union,
 }  # fmt: skip
+
+
+_NAMES: Mapping[str, Any] = {
+    "any": {}, "bool": {"type": "boolean"}, "float": {"type": "number"},
+    "int": {"type": "integer"}, "none": {"type": "null"}, "str": {"type": "string"},
+    "bytes": {"type": "string", "format": "binary"},
+}  # fmt: skip
+
+
+def simple_json_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the JSON Schema of a core schema made of builtins, without its titles.
+
+    That is what pydantic's generator gives, which takes long to begin; None to have it do this.
+    """
+    kind = schema.get("type", "")
+    described = _DESCRIBED.get(kind)
+    if described is not None:
+        keys, describe = described
+        return describe(schema) if set(schema) == keys else None
+    return _NAMES.get(kind) if len(schema) == 1 else None
+
+
+def _describe_list(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    items = simple_json_schema(schema["items_schema"])
+    return None if items is None else {"type": "array", "items": items}
+
+
+def _describe_dict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    values = simple_json_schema(schema["values_schema"])
+    if values is None or schema["keys_schema"] != {"type": "str"}:
+        return None
+    return {"type": "object", "additionalProperties": values or True}
+
+
+def _describe_nullable(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    inner = simple_json_schema(schema["schema"])
+    return None if inner is None else {"anyOf": [inner, _NAMES["none"]]}
+
+
+def _describe_arguments(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    fields: Mapping[str, Any] = schema["fields"]
+    if any(set(field) != _FIELD for field in fields.values()):
+        return None
+    properties = {name: simple_json_schema(field["schema"]) for name, field in fields.items()}
+    if None in properties.values():
+        return None
+    required = [name for name, field in fields.items() if field["required"]]
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": required} if required else found
+
+
+_FIELD = {"type", "schema", "required"}
+_DESCRIBED: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], dict[str, Any] | None]]] = {
+    "dict": ({"type", "keys_schema", "values_schema"}, _describe_dict),
+    "list": ({"type", "items_schema"}, _describe_list),
+    "nullable": ({"type", "schema"}, _describe_nullable),
+    "typed-dict": ({"type", "extra_behavior", "fields"}, _describe_arguments),
+}

@@ -16,8 +16,6 @@ from holdfast.stores.sqlite.statements import queries
 
 SQL = queries()
 PRIORITIES_JSON = json.dumps(PRIORITIES)
-MANAGED = 0
-"""The priority under which `lanes` names managed queues."""
 SEARCHED = 200
 """Due runs among which unknown workflows are looked for: nobody takes theirs, so in time they are
 the oldest."""
@@ -31,18 +29,23 @@ class Lane(NamedTuple):
     first_at: int
 
 
+NO_LANE = Lane("", 0, 0)
+"""Before all others."""
+
+
+def _turn(lane: Lane) -> tuple[int, int, str]:
+    return lane.priority, lane.first_at, lane.queue
+
+
 class Lanes:
     """The lanes that a claim may take from, as they are at this moment."""
 
     def __init__(self, connection: Connection, claim: Claim, now: int) -> None:
         self._connection, self._claim, self._now = connection, claim, now
         self._binds = {"ns": claim.ns, "now": now, "workflows": json.dumps(claim.workflows)}
-        rows = connection.execute(SQL.lanes, self._served()).fetchall()
-        self.lines: Lines | None = None
-        if rows and rows[0][1] == MANAGED:
-            self.lines = Lines(connection, claim, now)
-            rows = [row for row in rows if row[1] != MANAGED]
-        self._all: Sequence[Lane] = list(map(Lane._make, rows))
+        lines = Lines(connection, claim, now)
+        self.lines = lines if lines.queues else None  # there are none, as a rule
+        self._all: Sequence[Lane] = sorted(self._served(), key=_turn)
         self._due = [lane for lane in self._all if lane.first_at <= now]
 
     def due(self) -> Generator[Run]:
@@ -107,13 +110,27 @@ class Lanes:
         """Return the queues with runs due for long that the claimer does not serve."""
         if self._claim.queues is None:
             return ()
-        binds = {**self._served(), "before": self._now - NEGLECTED}
+        binds = {
+            "ns": self._claim.ns, "queues": json.dumps(self._claim.queues),
+            "priorities": PRIORITIES_JSON, "before": self._now - NEGLECTED,
+        }  # fmt: skip
         return tuple(queue for (queue,) in self._connection.execute(SQL.unserved_queues, binds))
 
-    def _served(self) -> dict[str, Any]:
-        queues = self._claim.queues
-        named = None if queues is None else json.dumps(queues)
-        return {"ns": self._claim.ns, "queues": named, "priorities": PRIORITIES_JSON}
+    def _served(self) -> Generator[Lane]:
+        """Yield the lanes that hold runs and that the claimer serves."""
+        if self._claim.queues is None:
+            yield from self._behind(NO_LANE)
+        else:
+            for queue in dict.fromkeys(self._claim.queues):
+                for lane in self._behind(NO_LANE._replace(queue=queue)):
+                    if lane.queue != queue:
+                        break
+                    yield lane
+
+    def _behind(self, lane: Lane) -> Generator[Lane]:
+        while (row := self._ask(SQL.next_lane, lane).fetchone()) is not None:
+            lane = Lane._make(row)
+            yield lane
 
     def _ask(self, statement: str, lane: Lane, **more: int) -> Any:
         binds = {**self._binds, "queue": lane.queue, "priority": lane.priority, **more}

@@ -60,8 +60,16 @@ def peek(connection: sqlite3.Connection, claim: Claim, now: int) -> Peek:
 
 
 def others(connection: sqlite3.Connection, worker: str) -> tuple[tuple[str, int], ...]:
-    """Return the other workers, and when the lease of each is over."""
-    return tuple(connection.execute(SQL.other_workers, {"worker": worker}))
+    """Return the other workers, and when the lease of each is over.
+
+    Also the owners without a row, whose lease never began or was reaped before they took a run.
+    """
+    leases: dict[str, int] = dict(connection.execute(SQL.other_workers, (worker,)))
+    owner = ""
+    while (owner := connection.execute(SQL.next_owner, (owner,)).fetchone()[0]) is not None:
+        if owner != worker:
+            leases.setdefault(owner, 0)
+    return tuple(sorted(leases.items()))
 
 
 def holders(connection: sqlite3.Connection, workers: Sequence[str]) -> list[str]:
@@ -88,7 +96,8 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         living: tuple[Event, ...] = ()
         if found.seq > after:
             with collecting.paused() if found.seq - after > collecting.MANY else nullcontext():
-                rows = connection.execute(SQL.living_events, (ns, run, after)).fetchall()
+                # Row by row: all of them at once would be as many objects again.
+                rows = connection.execute(SQL.living_events, (ns, run, after))
                 living = tuple(map(_new_event, rows))
         mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:

@@ -1,7 +1,9 @@
 """A file that many processes may share.
 
-Writes go through the process's one `Writer`. Reads by key happen in the loop, on a connection of
-their own; searches in a thread, on another. `Street` and `Doorbell` tell who lives and wake them.
+Writes go through the process's one `Writer`. Reads by key happen in the loop, on the writer's
+connection; while that is busy, on one of their own, which is opened when it is first needed: to
+read the schema takes a connection longer than a small run takes to resume. Searches happen in a
+thread, on a third. `Street` and `Doorbell` tell who lives and wake them.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ class SqliteStore(Inspection):
         self._hearers: list[Hear] = []
         self._bells: list[Doorbell] = []
         self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
+        self._gone: set[str] = set()
+        self._reads: sqlite3.Connection | None = None
         self._searches: sqlite3.Connection | None = None
         self._business = Business()
         self.jobs: Jobs = SqliteJobs(
@@ -83,11 +87,10 @@ class SqliteStore(Inspection):
         """
         prepare(self.path)
         self._writer = Writer(self.path, self.now, threaded=self._threaded)
-        self._reads = connect(self.path, writes=False)
         self._street = Street(self.path.with_name(self.path.name + "-workers"))
         self._writer.tell(after_commit=self._ring, in_loop=self._tell)
         await self._see_moves()
-        marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
+        marked = self._read(lambda reads: reads.execute(SQL.meta, ("clock",)).fetchone())
         # A clock that was set back while nobody was looking does not move time back here.
         self._latest = max(self._latest, marked[0] if marked else 0)
         if isinstance(self._clock, SteadyClock):
@@ -95,7 +98,7 @@ class SqliteStore(Inspection):
 
     async def _see_moves(self) -> None:
         """Learn where the runs went, if they did. Raises `StoreMoved` if they are not all here."""
-        closed = self._reads.execute(SQL.closed_by).fetchone()
+        closed = self._read(lambda reads: reads.execute(SQL.closed_by).fetchone())
         role, _, place = closed[0].partition(" ") if closed else ("", "", "")
         self.moved_to = place if role == "source" else ""
         if role == "target":
@@ -106,6 +109,7 @@ class SqliteStore(Inspection):
         """Finish the writes under way and let go of every file and thread."""
         for bell in self._bells:
             self._take_down(bell)
+        self._bury_all()
         self._hearers.clear()
         if self._writer.transactions:
             with contextlib.suppress(StoreError):
@@ -113,7 +117,9 @@ class SqliteStore(Inspection):
         if self._searches is not None:
             self._pool.shutdown()
             self._searches.close()
-        self._reads.close()
+        if self._reads is not None:
+            self._reads.close()
+            self._reads = None
         await self._writer.close()
         self._street.close()
 
@@ -153,15 +159,13 @@ class SqliteStore(Inspection):
             if not queue.claimable or claim.limit <= 0:
                 return await self._claimed(queue, Claimed())
         if claim.eager:
-            with _reading():
-                others = reader.others(self._reads, claim.worker)
+            others = self._read(lambda reads: reader.others(reads, claim.worker))
             dead = tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
             claim = claim._replace(reaps=claim.reaps + dead)
         # Strikes must outlive a machine that a run brings down again and again.
         is_soft = not claim.reaps
         seen, taken = await self._writer.submit(self._taker(claim), is_soft=is_soft)
-        for worker in {*(reap.worker for reap in claim.reaps), *dict(taken.reaped)}:
-            self._street.bury(worker)
+        self._bury_soon({*(reap.worker for reap in claim.reaps), *dict(taken.reaped)})
         return taken if seen is None else await self._claimed(seen, taken)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
@@ -209,7 +213,23 @@ class SqliteStore(Inspection):
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read what an index finds, right here: a thread's wake-up costs more than the read."""
         await asyncio.sleep(0)
+        return self._read(work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read on the writer's connection if it is free, else on the one for that."""
+        lent = self._writer.lend()
+        if lent is not None:
+            try:
+                return work(lent)
+            except sqlite3.Error as error:
+                if not _is_busy(error):
+                    raise _unread(error) from error
+                # The writer's own does not wait for others, but the one for reading does.
+            finally:
+                self._writer.take_back()
         with _reading():
+            if self._reads is None:
+                self._reads = connect(self.path, writes=False)
             return work(self._reads)
 
     async def _search(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -233,12 +253,12 @@ class SqliteStore(Inspection):
             counts = [(reap.worker, apply(connection, reap, now).total) for reap in claim.reaps]
             reaped = tuple((worker, count) for worker, count in counts if count)
             taken = take(connection, claim, now) if claim.limit > 0 else Taken()
-            looks = claim.reaps or not taken.runs
-            seen = reader.peek(connection, claim, now) if looks else None
-            # What we do not take may be for others: in a queue of theirs.
-            others_may = claim.queues is not None or (seen and seen.claimable)
-            left = [Notice(what="ready")] if reaped and others_may else []
+            seen = None if taken.runs else reader.peek(connection, claim, now)
             runs = taken.runs
+            # What we do not take may be for others: in a queue of theirs, or one suspect too many.
+            is_all = sum(run.strikes > 0 for run in runs) >= sum(dict(reaped).values())
+            others_may = claim.queues is not None or len(runs) >= claim.limit or not is_all
+            left = [Notice(what="ready")] if reaped and others_may else []
             fresh = {run.id: reader.first_event(connection, run) for run in runs if run.seq == 1}
             found = Claimed(
                 runs=runs, first_events=fresh, reaped=reaped, convicts=taken.convicts,
@@ -281,17 +301,29 @@ class SqliteStore(Inspection):
             hear([Notice()])
 
         loop = asyncio.get_running_loop()
-        loop.add_reader(bell.socket, rung)
+        loop.add_reader(bell.socket.fileno(), rung)
         if kind == CLIENT:
             self._second_looks[bell] = loop.call_later(2 * MOMENT, hear, [Notice()])
         return bell
 
     def _take_down(self, bell: Doorbell) -> None:
-        asyncio.get_running_loop().remove_reader(bell.socket)
+        asyncio.get_running_loop().remove_reader(bell.socket.fileno())
         self._bells = [other for other in self._bells if other is not bell]
         if (second_look := self._second_looks.pop(bell, None)) is not None:
             second_look.cancel()
         bell.close()
+
+    def _bury_soon(self, workers: set[str]) -> None:
+        """Remove what dead workers left, once the runs that were taken from them go on."""
+        self._gone |= workers
+        if not self._threaded:
+            self._bury_all()
+        elif workers:
+            asyncio.get_running_loop().call_later(MOMENT, self._bury_all)
+
+    def _bury_all(self) -> None:
+        while self._gone:
+            self._street.bury(self._gone.pop())
 
     def _tell(self, heard: list[Notice]) -> None:
         for hear in tuple(self._hearers):
@@ -315,7 +347,15 @@ def _reading() -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"The read failed: {error}. Try again.") from error
+        raise _unread(error) from error
+
+
+def _unread(error: sqlite3.Error) -> StoreUnavailable:
+    return StoreUnavailable(f"The read failed: {error}. Try again.")
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _mark_clock(connection: sqlite3.Connection, now: int) -> tuple[None, list[Notice]]:

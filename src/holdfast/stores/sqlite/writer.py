@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -46,7 +47,7 @@ class Writer:
     def __init__(self, path: Path, clock: Callable[[], int], *, threaded: bool = True) -> None:
         self._transactions = Transactions(path, clock, write_together)
         self._threaded = threaded
-        self._home = asyncio.get_running_loop()
+        self._home, self._home_thread = asyncio.get_running_loop(), threading.get_ident()
         self._ready: list[Job] = []
         self._foreign: deque[Job] = deque()
         self._turn = threading.Lock()
@@ -98,6 +99,22 @@ class Writer:
         else:
             self._hand_over(self._write_foreign, [job])
         return job
+
+    def lend(self) -> sqlite3.Connection | None:
+        """Return the connection to somebody who reads now; `take_back` must be called after it.
+
+        None while a group is on its way, and for other threads than that of the home loop.
+        """
+        is_home = threading.get_ident() == self._home_thread
+        if not is_home or not self._turn.acquire(blocking=False):
+            return None
+        return self._transactions.connection
+
+    def take_back(self) -> None:
+        """Go on with writing: what came from other loops meanwhile has to be flushed."""
+        self._turn.release()
+        if self._foreign:
+            self._home.call_soon(self._flush)
 
     async def close(self) -> None:
         """Finish what was given, then close the connection."""

@@ -92,8 +92,8 @@ class Sender(Access):
         taken = await self.store.claim(claim)
         if taken.held is not None:
             return taken
-        seen = await self.store.claim(claim._replace(limit=0, eager=False))
+        seen = await self.store.claim(claim._replace(limit=0, eager=False, reaps=()))
         return seen._replace(
-            runs=taken.runs, first_events=taken.first_events, convicts=taken.convicts,
-            ticketed=taken.ticketed,
+            runs=taken.runs, first_events=taken.first_events, reaped=taken.reaped,
+            convicts=taken.convicts, ticketed=taken.ticketed,
         )  # fmt: skip

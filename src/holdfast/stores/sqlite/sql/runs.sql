@@ -103,41 +103,14 @@ UPDATE runs
 SET status = 'running', reason = '', owner = ?, epoch = epoch + 1, wake_at = NULL, updated_at = ?
 WHERE ns = ? AND id = ?
 
--- name: lanes
--- A lane is a queue at one priority. Those served that hold runs, in the order in which a claim
--- walks them, each with the time of its first run. The recursion hops from queue to queue in the
--- index, however many runs each of them holds.
-WITH RECURSIVE used (queue) AS (
-    SELECT min(queue) FROM runs INDEXED BY runs_claim
-    WHERE ns = :ns AND wake_at IS NOT NULL AND :queues IS NULL
-    UNION ALL
-    SELECT (
-        SELECT min(queue) FROM runs INDEXED BY runs_claim
-        WHERE ns = :ns AND wake_at IS NOT NULL AND queue > used.queue
-    )
-    FROM used WHERE used.queue IS NOT NULL
-)
-, served (queue) AS (
-    SELECT value FROM json_each(:queues)
-    UNION ALL
-    SELECT queue FROM used WHERE queue IS NOT NULL
-)
-, lanes AS MATERIALIZED (
-    SELECT served.queue, p.value AS priority, (
-        SELECT wake_at FROM runs INDEXED BY runs_claim
-        WHERE ns = :ns AND queue = served.queue AND priority = p.value AND wake_at IS NOT NULL
-        ORDER BY wake_at
-        LIMIT 1
-    ) AS first_at
-    FROM served CROSS JOIN json_each(:priorities) p
-)
-SELECT queue, priority, first_at FROM lanes
-WHERE first_at IS NOT NULL
-UNION ALL
--- Managed queues before all others, as no lane has that priority: there are none, as a rule.
-SELECT name, 0, 0 FROM queues
-WHERE ns = :ns AND (:queues IS NULL OR name IN (SELECT value FROM json_each(:queues)))
-ORDER BY 2, 3, 1
+-- name: next_lane
+-- A lane is a queue at one priority. This is the first one behind another, with the time of its
+-- first run. Asked again and again, it hops from lane to lane in the index, however many runs each
+-- of them holds; as one recursive statement it would take longer to prepare than all of a claim.
+SELECT queue, priority, wake_at FROM runs INDEXED BY runs_claim
+WHERE ns = :ns AND (queue, priority) > (:queue, :priority) AND wake_at IS NOT NULL
+ORDER BY queue, priority, wake_at
+LIMIT 1
 
 -- name: claimable_runs
 SELECT * FROM runs INDEXED BY runs_claim
@@ -171,7 +144,7 @@ WHERE workflow NOT IN (SELECT value FROM json_each(:workflows))
     AND workflow || '/' || version NOT IN (SELECT value FROM json_each(:workflows))
 
 -- name: unserved_queues
--- As `lanes` hops; at most a hundred queues are looked at.
+-- Hops as `next_lane` does; at most a hundred queues are looked at.
 WITH RECURSIVE used (queue, n) AS (
     SELECT min(queue), 1 FROM runs INDEXED BY runs_claim WHERE ns = :ns AND wake_at IS NOT NULL
     UNION ALL

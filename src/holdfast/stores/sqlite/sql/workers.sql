@@ -7,18 +7,12 @@ SET lease_until = max(lease_until, excluded.lease_until),
     info = iif(excluded.info = '', info, excluded.info)
 
 -- name: other_workers
--- Also the owners without a row, whose lease never began or was reaped before they took a run.
--- The recursion hops from owner to owner in the index, however many runs each of them holds.
-WITH RECURSIVE owners (id) AS (
-    SELECT min(owner) FROM runs WHERE owner IS NOT NULL
-    UNION ALL
-    SELECT (SELECT min(owner) FROM runs WHERE owner > owners.id) FROM owners
-    WHERE owners.id IS NOT NULL
-)
-SELECT id, lease_until FROM workers WHERE id <> :worker
-UNION ALL
-SELECT id, 0 FROM owners WHERE id <> :worker AND id NOT IN (SELECT id FROM workers)
-ORDER BY id
+SELECT id, lease_until FROM workers WHERE id <> ?
+
+-- name: next_owner
+-- Asked again and again, it hops from owner to owner in the index, however many runs each of them
+-- holds.
+SELECT min(owner) FROM runs WHERE owner > ?
 
 -- name: is_worker
 SELECT EXISTS (SELECT 1 FROM workers WHERE id = ?)

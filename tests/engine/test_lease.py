@@ -1,0 +1,45 @@
+"""The thread of the lease stays out of the way of the first runs, and of no renewal."""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast.hosts.worker import lease as module
+from holdfast.hosts.worker.lease import Lease
+from holdfast.model.commands import RenewLease
+from holdfast.stores.memory import MemoryStore
+
+
+def lease_of(store: MemoryStore, renew: float) -> Lease:
+    return Lease(store, RenewLease("A", 3_000_000), renew=renew, is_needed=lambda: True)
+
+
+async def test_the_first_call_comes_after_a_head_start() -> None:
+    called, lease = threading.Event(), lease_of(MemoryStore(), renew=60)
+    lease.start(called.set)
+    assert not called.is_set()
+    assert await asyncio.to_thread(called.wait, 30)
+    await lease.stop()
+
+
+async def test_who_stops_at_once_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEAD_START", 60)
+    called, lease = threading.Event(), lease_of(MemoryStore(), renew=60)
+    lease.start(called.set)
+    await lease.stop()
+    assert not called.is_set()
+
+
+async def test_the_head_start_holds_up_no_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEAD_START", 60)
+    asked, command = threading.Event(), RenewLease("A", 3_000_000)
+
+    def is_needed() -> bool:
+        asked.set()
+        return False
+
+    lease = Lease(MemoryStore(), command, renew=0.01, is_needed=is_needed)
+    lease.start()
+    assert await asyncio.to_thread(asked.wait, 30)
+    await lease.stop()
