@@ -163,7 +163,7 @@ class View:
             return
         counting = since_start(living(as_of(history, event.seq)))
         told, self._told = self._told, []
-        # The mark of a fork says by whose numbers the part is walked that it shares.
+        # The mark of a fork says by whose numbers it shares a part, and what is edited there.
         self._feed_all([e for e in counting if e.kind in FED or e.kind == "run.forked"])
         hidden, self._told = self._told, told
         self._resume(event, hidden)

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from holdfast.errors import ExecutionError, HoldfastError
+from holdfast.errors import ExecutionError, HoldfastError, InvalidValue, Undecodable
 from holdfast.fronts.graph.blueprint import Blueprint, Node
 from holdfast.fronts.graph.carrying import since
 from holdfast.fronts.graph.edges import END, START, Edge, Fork, Routes
@@ -21,6 +21,7 @@ from holdfast.fronts.graph.merging import Branch, merged
 from holdfast.fronts.graph.shapes import Delta
 from holdfast.machine import current
 from holdfast.machine.decisions import decisions_of, told
+from holdfast.machine.edits import take_edit
 from holdfast.machine.values import digest
 
 
@@ -33,6 +34,8 @@ class Visit(NamedTuple):
 
 
 NO_VISIT = Visit()
+WAY_OUT = "{}.next"
+"""What the ways out of a node are called, which tell its visits apart in a task."""
 
 
 class Place(NamedTuple):
@@ -86,6 +89,7 @@ class Walk:
             raise
         except Exception as error:
             raise self._error(place._replace(visit=visit), in_short(error)) from error
+        delta = _found(graph, name, delta)
         state = graph.shape.passed(graph.shape.changed(place.state, delta), name, _now())
         wrote = dict.fromkeys((*delta.get("set", ()), *delta.get("unset", ())), name)
         past = since(place.past, graph.shape.told_change(delta))
@@ -97,12 +101,12 @@ class Walk:
         """Return where to go from a node that is done."""
         graph, name = self.graph, place.node
         if name in graph.exits:
-            self._record(place, f"{name}.next", told({"from": name, "to": END}), END)
+            self._record(place, WAY_OUT.format(name), told({"from": name, "to": END}), END)
             return place._replace(node=END)
         if name in graph.forks:
             fork = graph.forks[name]
             fields = {"from": name, "fork": fork.branches, "join": fork.join}
-            self._record(place, f"{name}.next", told(fields))
+            self._record(place, WAY_OUT.format(name), told(fields))
             return await self._fork(fork, place)
         try:
             _, found = self._choose(place)
@@ -125,7 +129,7 @@ class Walk:
                 continue
             if node != START or is_choice(way, ways):
                 decision = self._decision(node, index, target)
-                self._record(place, f"{node}.next", decision, target)
+                self._record(place, WAY_OUT.format(node), decision, target)
             return index, target
         tried = ", ".join(way.name for way in ways)
         raise self._error(place, f"no valid transition: {tried} did not hold")
@@ -222,6 +226,22 @@ def _begun(iteration: int) -> Visit:
     """Return a visit that begins now."""
     machine = current()
     return NO_VISIT if machine is None else Visit(iteration, machine.seq, machine.now)
+
+
+def _found(graph: Blueprint, node: str, delta: Delta) -> Delta:
+    """Return what a node changed that is done now, or what is found in its place in a fork."""
+    machine = current()
+    if machine is None or machine.past is None:
+        return delta
+    edit = take_edit(machine, machine.past, WAY_OUT.format(node))
+    if edit is None:
+        return delta
+    try:
+        return graph.shape.change_in(edit.change)
+    except InvalidValue as error:
+        what, problem = f"the state after {edit.after}", str(error.args[0])
+        machine.violation = Undecodable(seq=machine.seq, what=what, problem=problem)
+        raise machine.violation from error
 
 
 def _mark(node: str, iteration: int, *, preserve: bool) -> None:
