@@ -86,6 +86,7 @@ TABLE: Mapping[str, frozenset[str]] = {
         "fronts",
         "app",
         "caching",
+        "checkpoints",
         "client",
         "entities",
         "queues",
