@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import InvalidValue, NonRetryable, UnknownKey
 from holdfast.fronts.graph.blueprint import Blueprint
+from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
+from holdfast.fronts.graph.shapes import NO_VALUES, Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import TRACE
 from holdfast.fronts.graph.walking import WAY_OUT, checkpoint_key
@@ -22,6 +24,9 @@ from holdfast.model.travel import Edit
 
 At = str | int
 """A place in a run: a node (its last visit), `node:iteration`, or the number of an event."""
+
+SAID = "Checkpoints.fork(...)"
+SUPPLIED = "await fork.supply_secret({name!r}, hf.Secret(...))"
 
 
 class Visit(NamedTuple):
@@ -118,7 +123,7 @@ def edited(visit: Visit, state: Any) -> Edit:
     """Return what a fork finds after a node that is to come to this state.
 
     `state` is a whole one, or a dict of the fields that are other than after the node. Raises
-    `InvalidValue`, also if it is no node: then nothing is done yet.
+    `InvalidValue`, also if it is no node: then nothing is done yet. Warns of secrets as nodes do.
     """
     shape, after = visit.graph.shape, visit.after
     if not visit.node:
@@ -133,9 +138,19 @@ def edited(visit: Visit, state: Any) -> Edit:
         hint = "Give a whole state, or the fields that are other."
         problem = str(error.args[0])
         raise InvalidValue(where="fork", path="state", problem=problem, hint=hint) from error
+    if shape.cls is State:
+        _look_for_secrets(shape, change.get("set", NO_VALUES), state)
     wanted = shape.changed(after, change)
     delta = shape.between(visit.before, wanted)
     if isinstance(after, State) and after.forgotten != visit.before.forgotten:
         delta = {**delta, "forget": [*after.forgotten]}
     told = shape.told_crossed(delta, f"state after {visit.key}")
     return Edit(visit.seq, visit.way, visit.key, told)
+
+
+def _look_for_secrets(shape: Shape, new: Mapping[str, Any], state: Any) -> None:
+    """Warn of secrets among new values, or refuse them. Raises `SecretInState`."""
+    if shape.is_strict:
+        refuse_exposed(new, SAID, line=SUPPLIED)
+    elif not isinstance(state, State):  # which has warned where it was set
+        warn_of_exposed(new, SAID, line=SUPPLIED, level=4)
