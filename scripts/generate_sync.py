@@ -2,7 +2,8 @@
 
 Every public method of `Client`, of `RunHandle` and of what it is made of becomes a plain one with
 the same parameters, types and docstring. What is async waits in the portal's loop, what is an async
-iterator becomes an iterator, and a handle becomes a sync handle.
+iterator becomes an iterator, and a handle becomes a sync handle. What most clients do not need is a
+module of its own, so that they do not load it.
 """
 
 import ast
@@ -10,14 +11,33 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = tuple(
-    ROOT / f"src/holdfast/{name}.py"
-    for name in ("talking", "steering", "entities", "caching", "queues", "schedules", "client")
+SOURCE = ROOT / "src/holdfast"
+
+
+class Door(NamedTuple):
+    """A module of the sync door, and those that it is written from."""
+
+    name: str
+    sources: tuple[str, ...]
+
+    @property
+    def target(self) -> Path:
+        """The file that is written."""
+        return SOURCE / "sync" / f"{self.name}.py"
+
+
+DOORS = (
+    Door(
+        "client",
+        ("talking", "steering", "entities", "caching", "queues", "schedules", "client"),
+    ),
+    Door("checkpoints", ("checkpoints",)),
 )
-TARGET = ROOT / "src/holdfast/sync/client.py"
 CLASSES = {
+    "Checkpoints": "SyncCheckpoints",
     "UpdateHandle": "SyncUpdateHandle",
     "Settling": "SyncSettling",
     "Talking": "SyncTalking",
@@ -36,22 +56,37 @@ HANDLES = {
 }
 """What is wrapped on its way out."""
 
-HEAD = '''"""The sync door: the client for code without a loop. Written by `make docs`. Do not edit.
+HEAD = '''"""The sync door: the {name} for code without a loop. Written by `make docs`. Do not edit.
 
-The thread and its loop are in `portal.py`; what each method does is in `holdfast/client.py`.
+The thread and its loop are in `portal.py`; what each method does is in `holdfast/{name}.py`.
 """
 
 from __future__ import annotations
 
 # imports
 
-from holdfast.sync.portal import Portal
-
 # types
 
 '''
+OWN = {
+    "typing": ("Self", "cast"),
+    "collections.abc": ("Iterator",),
+    "holdfast.sync.portal": ("Portal",),
+}
+"""What the sources need not import, and sync code may."""
 
 INIT = {
+    "Checkpoints": '''
+    """The checkpoints of one run of a graph, and its states, for sync code.
+
+    Where a place in the run is asked for, give the key of a checkpoint, `write:3`; a node, for the
+    last time it was done; or the number of an event, for the node that was done last by then.
+    """
+
+    def __init__(self, client: SyncClient, run: str) -> None:
+        self._portal = client.portal
+        self._inside = Checkpoints(client.portal.inside, run)
+''',
     "Settling": '''
     """What a client does about what runs wait for from outside, for sync code."""
 
@@ -126,6 +161,8 @@ INIT = {
     def __init__(self, portal: Portal[Client]) -> None:
         super().__init__(portal, portal.inside)
         self._inside: Client = portal.inside
+        self.portal = portal
+        """The way into the loop in which it lives."""
 
     @property
     def app(self) -> App:
@@ -183,38 +220,42 @@ INIT = {
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def generate(*sources: str) -> str:
-    """Return the text of the sync module, formatted."""
-    trees = [ast.parse(source) for source in sources]
-    tree = ast.Module([node for each in trees for node in each.body], [])
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+def generate(door: Door) -> str:
+    """Return the text of a module of the sync door, formatted."""
+    trees = {name: ast.parse((SOURCE / f"{name}.py").read_text("utf-8")) for name in door.sources}
+    nodes = [node for tree in trees.values() for node in tree.body]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     drawn = "\n\n".join(sync_class(node) for node in classes if node.name in CLASSES)
     types = dict.fromkeys(
         ast.unparse(node)
-        for node in tree.body
+        for node in nodes
         if isinstance(node, ast.Assign) and re.search("TypeVar|ParamSpec", ast.unparse(node.value))
         if re.search(rf"\b{ast.unparse(node.targets[0])}\b", drawn)
     )
     body = "\n".join(types) + "\n\n\n" + drawn
     imported = "\n".join(imports(trees, body))
-    text = HEAD.replace("# imports\n", imported + "\n").replace("# types\n", body)
-    return formatted(text)
+    head = HEAD.format(name=door.name)
+    text = head.replace("# imports\n", imported + "\n").replace("# types\n", body)
+    return formatted(text, door.target)
 
 
-def imports(trees: list[ast.Module], body: str) -> list[str]:
+def imports(trees: dict[str, ast.Module], body: str) -> list[str]:
     """Return the imports of the sources that the body needs, and those of its own."""
     text = re.sub(r'"""(?s:.*?)"""', "", body)
-    lines = ["from typing import Self, cast", "from collections.abc import Iterator"]
-    for path, tree in zip(SOURCES, trees, strict=True):
-        own = [name for name in names_of(tree) if re.search(rf"\b{name}\b", text)]
-        lines.append(f"from holdfast.{path.stem} import {', '.join(own)}")
-    modules = {f"holdfast.{path.stem}" for path in SOURCES} | {"__future__"}
-    for node in (node for tree in trees for node in tree.body):
-        if isinstance(node, ast.ImportFrom) and node.module not in modules:
-            used = [a.name for a in node.names if re.search(rf"\b{a.name}\b", text)]
-            if used:
-                lines.append(f"from {node.module} import {', '.join(used)}")
-    return lines
+    found = {module: [*names] for module, names in OWN.items()}
+    defined = re.findall(r"^class (\w+)", body, re.MULTILINE)
+    found["holdfast.sync.client"] = [name for name in CLASSES.values() if name not in defined]
+    for name, tree in trees.items():
+        found[f"holdfast.{name}"] = names_of(tree)
+    known = {"__future__", *(f"holdfast.{name}" for name in trees)}
+    for node in (node for tree in trees.values() for node in tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module not in known:
+            found.setdefault(node.module or "", []).extend(alias.name for alias in node.names)
+    used = {
+        module: [name for name in dict.fromkeys(names) if re.search(rf"\b{name}\b", text)]
+        for module, names in found.items()
+    }
+    return [f"from {module} import {', '.join(names)}" for module, names in used.items() if names]
 
 
 def names_of(tree: ast.Module) -> list[str]:
@@ -284,9 +325,9 @@ def arguments(given: ast.arguments) -> list[str]:
     return [*places, *rest, *named, *([f"**{given.kwarg.arg}"] if given.kwarg else [])]
 
 
-def formatted(text: str) -> str:
+def formatted(text: str, target: Path) -> str:
     ruff = str(Path(sys.executable).with_name("ruff"))
-    name = ["--stdin-filename", str(TARGET), "-"]
+    name = ["--stdin-filename", str(target), "-"]
     for command in (["check", "--fix-only", "--quiet", "--select", "I,UP,RUF"], ["format"]):
         words = [ruff, *command, *name]
         done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
@@ -295,17 +336,19 @@ def formatted(text: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    text = generate(*(source.read_text("utf-8") for source in SOURCES))
-    is_current = TARGET.exists() and TARGET.read_text("utf-8") == text
-    if is_current:
-        return 0
-    name = TARGET.relative_to(ROOT)
-    if "--check" in words:
-        print(f"{name} is out of date: run `make docs`", file=sys.stderr)
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {name}")
-    return 0
+    stale = 0
+    for door in DOORS:
+        text, target = generate(door), door.target
+        if target.exists() and target.read_text("utf-8") == text:
+            continue
+        name = target.relative_to(ROOT)
+        if "--check" in words:
+            print(f"{name} is out of date: run `make docs`", file=sys.stderr)
+            stale = 1
+        else:
+            target.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return stale
 
 
 if __name__ == "__main__":

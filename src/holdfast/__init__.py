@@ -173,6 +173,7 @@ if TYPE_CHECKING:
         SyncStepCache,
         SyncUpdateHandle,
     )
+    from holdfast.sync.checkpoints import SyncCheckpoints
     from holdfast.talking import QuestionList, UpdateHandle
     from holdfast.witnesses.psycopg import PsycopgWitness
     from holdfast.witnesses.sqlalchemy import SqlAlchemyWitness
@@ -319,6 +320,7 @@ __all__ = [
     "StoreObserver",
     "StoreUnavailable",
     "StreamingObserver",
+    "SyncCheckpoints",
     "SyncClient",
     "SyncEntityHandle",
     "SyncInLoop",
@@ -472,6 +474,7 @@ _MODULES = {
         "SyncClient SyncEntityHandle SyncQueues SyncRunHandle SyncSchedules SyncStepCache "
         "SyncUpdateHandle"
     ),
+    "holdfast.sync.checkpoints": "SyncCheckpoints",
     "holdfast.talking": "QuestionList UpdateHandle",
     "holdfast.witnesses.psycopg": "PsycopgWitness",
     "holdfast.witnesses.sqlalchemy": "SqlAlchemyWitness",

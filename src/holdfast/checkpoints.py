@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import BadDefinition, InvalidValue, UnknownKey
+from holdfast.engines.local import travel
+from holdfast.errors import BadDefinition, UnknownKey
 from holdfast.fronts.graph.rewinding import At, Rewinding, Visit, edited, visit_at
 from holdfast.fronts.graph.state import State
 from holdfast.graph_streams import walked_by
+from holdfast.model.checks import checked_id, checked_reason
 from holdfast.model.events import Event
 from holdfast.model.run import Loaded, Run
+from holdfast.talking import new_id
 
 if TYPE_CHECKING:
     from holdfast.client import Client, RunHandle
@@ -88,29 +91,20 @@ class Checkpoints:
     ) -> RunHandle[Any]:
         """Start a run that goes on from a node as this one did, or with another `state` after it.
 
-        `state` is a whole one, or a dict of the fields that are other. This run is untouched. A
-        fork has no secrets: supply them. Raises `UnknownKey`, `RunConflict`, and `InvalidValue`
-        for a state of a node whose result is not recorded as one.
+        Any node that is done will do: a step, a body, a graph or a child, also in a branch or an
+        inner graph. `state` is a whole one, or a dict of the fields that are other. This run is
+        untouched. A fork has no secrets: supply them. Raises `UnknownKey`, `RunConflict`, and
+        `InvalidValue` for what is no state of the graph, or if no node was done by then.
         """
         run = self._client.get(self._run)
         visit = visit_at(await visits_of(self._client, self._run), at, self._run)
         if state is None:
             return await run.fork(visit.seq, id=id, reason=reason)
-        key = await self._result_of(visit)
-        return await run.fork(id=id, results={key: edited(visit, state)}, reason=reason)
-
-    async def _result_of(self, visit: Visit) -> str:
-        """Return the key of the step that is a node. Raises `InvalidValue` if none is."""
-        node = visit.graph.nodes.get(visit.node)
-        if node is not None and node.kind == "step" and node.is_delta:
-            events = (await self._client.get(self._run).history()).events
-            return next(event.key for event in events if event.seq == visit.seq)
-        told = f"node {visit.node!r} leaves no result of its own" if node else "no node was done"
-        raise InvalidValue(
-            where="fork", path="state", problem=f"{told} that could be another",
-            hint="Name a node that is a plain function, or edit results of steps: "
-            "run.fork(results={key: ...}).",
-        )  # fmt: skip
+        engine, edits = self._client.engine, travel.Edits(states=(edited(visit, state),))
+        chosen = new_id(engine.store.now()) if id is None else checked_id(id)
+        told = checked_reason(reason, "fork")
+        fork = await travel.fork(engine, self._run, chosen, visit.seq, edits, told)
+        return self._client.get(fork.id)
 
 
 class HistoryCheckpoints:

@@ -314,7 +314,7 @@ class StateGraph(Executed[S], Pictured):
         function = cast("Callable[..., Any]", given)
         if not body:
             step = self._step(name, function, options)
-            return Node(name, "step", call_of(self.blueprint.shape, step), function, is_delta=True)
+            return Node(name, "step", call_of(self.blueprint.shape, step), function)
         if not is_async(function):
             raise BadDefinition(
                 what=f"{described(function)} is no `async def`, and so no body of a node",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -94,6 +95,24 @@ def test_the_state_of_a_run_is_shown_at_any_node(typed: Type, asked: str) -> Non
     assert {name: json.loads(value) for name, value in told.items()} == first["state"]
     chosen = typed(*command, "--json=node,seq").stdout
     assert json.loads(chosen) == {"node": "write", "seq": last["seq"]}
+
+
+def test_a_fork_with_another_state_is_told_and_compared(typed: Type, asked: str) -> None:
+    app = load_app(RESEARCH)
+
+    async def story() -> None:
+        async with app.open(asked, worker=False) as client:
+            points = hf.Checkpoints(client, "tides")
+            await points.fork("read:2", {"remark": "shorter"}, id="other-tides", reason="what if")
+
+    asyncio.run(story())
+    told = typed("runs", "show", "other-tides", "--store", asked, person=True).stdout
+    forked = r"from tides at \d+, with another state after read:2 · what if"
+    assert re.search(rf"forked +{forked}$", told, re.MULTILINE)
+    command = ("runs", "show", "other-tides", "--app", RESEARCH, "--store", asked, "--state")
+    assert json.loads(typed(*command, "--json").stdout)["state"]["remark"] == "shorter"
+    compared = typed("runs", "diff", "tides", "other-tides", "--store", asked, person=True).stdout
+    assert "They part at state after read:2: only in b." in compared
 
 
 def test_a_state_that_cannot_be_shown_is_refused(typed: Type, asked: str) -> None:

@@ -16,7 +16,7 @@ AT_ONCE = ("chain", "race")
 LARGE = (
     "back-off", "blobs", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
     "child-talk", "children", "completion", "continue", "crowd", "deploy", "encrypted", "entity",
-    "eviction", "fork", "fork-forgotten", "graph", "heartbeat", "heartbeat-deploy",
+    "eviction", "fork", "fork-forgotten", "graph", "graph-edited", "heartbeat", "heartbeat-deploy",
     "job-cancelled", "job-deploy", "job-ghost", "job-once", "job-zombie", "jobs", "limits", "map",
     "observers", "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled",
     "questions", "queues", "rerun", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",

@@ -8,6 +8,7 @@ import holdfast as hf
 from holdfast.testing.crash_caller import Caller
 from holdfast.testing.crash_world import Scenario, World, effect
 from tests.crash.secrets import TEXT, nothing_tells_it
+from tests.crash.travels import shared_steps_do_not_run_again
 
 app = hf.App("graph-lives")
 go = hf.Signal("go", int)
@@ -154,7 +155,69 @@ def the_recorded_state_counts(world: World) -> list[str]:
     return [] if recorded == ended else [f"call {recorded} was recorded, {ended} counted"]
 
 
+# --- forks with other states: after bodies, in a branch, in an inner graph, of a fork
+
+
+inner = app.graph("lined")
+
+
+@inner.node(body=True)
+async def shine(state: hf.State) -> Mapping[str, Any]:
+    await hf.sleep(1)
+    return {"shine": 1}
+
+
+inner.add_edge(hf.START, shine).add_edge(shine, hf.END)
+edited = app.graph("edited", checkpoint=hf.CheckpointConfig(interval=2, preserve=True))
+
+
+@edited.node
+async def opens(state: hf.State) -> Mapping[str, Any]:
+    effect("opens")
+    return {"n": 1}
+
+
+@edited.node(body=True)
+async def rests(state: hf.State) -> Mapping[str, Any]:
+    await hf.sleep(2)
+    return {"rested": state["n"]}
+
+
+@edited.node
+async def works(state: hf.State) -> Mapping[str, Any]:
+    effect("works")
+    return {"worked": state["n"]}
+
+
+@edited.node(body=True)
+async def joins(state: hf.State) -> Mapping[str, Any]:
+    return {"joined": state["rested"] + state["worked"]}
+
+
+@edited.node
+async def closes(state: hf.State) -> Mapping[str, Any]:
+    effect("closes")
+    return {"sum": state["joined"] + state["shine"]}
+
+
+edited.add_node("polish", inner).add_edge(hf.START, opens)
+edited.add_fork(opens, [rests, works], join=joins)
+edited.add_edge(rests, joins).add_edge(works, joins).add_edge(joins, "polish")
+edited.add_edge("polish", closes).add_edge(closes, hf.END)
+
+
+async def run_edited(caller: Caller) -> None:
+    await caller.start(edited.bind(hf.State()), "origin")
+    await caller.until("origin", "completed")
+    await caller.fork("origin", "fork", at="rests", state={"rested": 100})
+    await caller.until("fork", "completed")
+    await caller.fork("fork", "again", at="polish[1]/shine:1", state={"shine": 1_000})
+    sums = {"origin": 3, "fork": 102, "again": 1_101}
+    assert {id: (await caller.result(id)).value["sum"] for id in sums} == sums
+
+
 GRAPH_LIVES = (
+    Scenario("graph-edited", app, run_edited, workers=1, check=shared_steps_do_not_run_again),
     Scenario("graph-secrets", app, run_with_secrets, check=nothing_tells_it),
     Scenario("graph-resumed", app, run_stopped, either=True, check=no_recorded_node_runs_again),
     Scenario("factory", app, run_drawn, either=True, prepare=begin,

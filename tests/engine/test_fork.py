@@ -371,6 +371,30 @@ async def test_a_continued_run_is_forked_in_any_of_its_parts(place: Place, app: 
         assert (await within(client.get("kept", parts).result())).split()[:8] == told.split()[:8]
 
 
+async def test_a_child_that_gets_something_else_in_a_fork_is_created_once(
+    place: Place, app: hf.App
+) -> None:
+    @app.step
+    async def look() -> int:
+        return 1
+
+    @app.workflow
+    async def below(n: int) -> int:
+        return n * 10
+
+    @app.workflow
+    async def above() -> int:
+        return await below(await look())
+
+    async with place.open(app) as client:
+        run = await client.start(above.bind(), id="one")
+        assert await within(run.result()) == 10
+        fork = await run.fork(results={"look#1": 2}, id="two")
+        assert await within(fork.result()) == 20
+        starts = [e for e in (await fork.history()).events if e.kind == "child.started"]
+        assert [event.key for event in starts] == ["below#1"]
+
+
 async def test_a_fork_has_children_of_its_own(place: Place, app: hf.App) -> None:
     calls: list[str] = []
 

@@ -83,6 +83,26 @@ async def test_what_was_taken_back_stays_told(place: Place, app: hf.App) -> None
         assert begun.data["input_snapshot"] == {"n": 41}
 
 
+async def test_the_stream_of_a_fork_draws_what_its_origin_drew(place: Place, app: hf.App) -> None:
+    graph = app.graph("draws")
+
+    @graph.node(body=True)
+    async def draw(state: hf.State) -> Mapping[str, Any]:
+        return {"drawn": hf.random().randrange(1 << 30)}
+
+    @graph.node
+    async def store(state: hf.State) -> Mapping[str, Any]:
+        return {"stored": state["drawn"]}
+
+    graph.add_edge(hf.START, draw).add_edge(draw, store).add_edge(store, hf.END)
+    async with place.open(app) as client:
+        run = await client.start(graph.bind(hf.State()), id="r")
+        ended = await within(run.result())
+        fork = await run.fork("draws.store#1", id="f")
+        assert await within(fork.result()) == ended
+        assert (await told(client, "f"))[-2].data["output_snapshot"] == dict(ended)
+
+
 async def test_a_node_that_nobody_ended_is_told_to_have_ended(place: Place, app: hf.App) -> None:
     async with place.open(app) as client:
         run = await client.start(drawn(app).bind(hf.State()), id="r")

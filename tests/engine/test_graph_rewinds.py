@@ -113,6 +113,8 @@ async def test_a_state_is_read_compared_and_edited_at_any_node(
         assert values(await within(fork.result())) == {"n": 7, "seen": [1, 7]}
         partly = await points.fork("add:3", {"n": 8}, id="partly")
         assert values(await within(partly.result())) == {"n": 8, "seen": [1, 8]}
+        body = await points.fork("look:2", changed(await points.state("look:2"), 5))
+        assert values(await within(body.result())) == {"n": 5, "seen": [1]}
         same = await points.fork("look:2")
         assert await within(same.result()) == ended
         assert [each.key for each in await hf.Checkpoints(client, same.id).list()] == [
@@ -156,8 +158,8 @@ async def test_what_cannot_be_named_or_edited_is_refused(place: Place, app: hf.A
         assert await points.list() == []
         with pytest.raises(hf.UnknownKey, match="add:1, look:2, add:3"):
             await points.state("ad:1")
-        with pytest.raises(hf.InvalidValue, match=r"run\.fork\(results="):
-            await points.fork("look:2", Paper(9))
+        with pytest.raises(hf.InvalidValue, match=r"no node was done .*run\.fork\(input="):
+            await points.fork(1, Paper(9))
         with pytest.raises(hf.InvalidValue, match="no field of Paper"):
             await points.fork("add:3", {"m": 9})
         other = await client.start(plain.bind())

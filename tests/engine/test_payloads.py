@@ -20,7 +20,7 @@ from holdfast.stores.envelope import BLOB
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sealed import SealedStore
 from holdfast.testing import invariants
-from tests.engine.places import FAST, Place, status_of, until, within
+from tests.engine.places import FAST, Place, event_of, status_of, until, within
 
 OLD, NEW = bytes(range(32)), bytes(32)
 RING = hf.KeyRing({"old": OLD, "new": NEW})
@@ -304,6 +304,31 @@ async def test_a_fork_reads_what_it_shares_and_keeps_its_blobs(
         assert (await store.collect(grace=-1)).collected == 0
         await fork.signal(go, "!")
         assert await within(fork.result()) == "abcd!"
+
+
+@pytest.mark.parametrize("keys", [None, RING], ids=["plain", "encrypted"])
+async def test_a_state_that_a_fork_was_given_is_sealed(
+    sealed: Sealed, app: hf.App, keys: hf.KeyRing | None
+) -> None:
+    graph = app.graph("waits")
+
+    @graph.node(body=True)
+    async def wait(state: hf.State) -> dict[str, Any]:
+        return {"heard": await hf.wait_for(go)}
+
+    graph.add_edge(hf.START, wait).add_edge(wait, hf.END, hf.key_exists("end"))
+    graph.add_edge(wait, wait)
+    async with sealed.open(app, keys) as client:
+        run = await client.start(graph.bind(hf.State()), id="r")
+        await run.signal(go, "!")
+        await event_of(run, "signal.received")
+        fork = await hf.Checkpoints(client, "r").fork("wait:1", {"text": LONG}, id="f")
+        raw = await sealed.raw(client)
+        assert (CANARY in raw) is (keys is None)
+        assert bool(sealed.blobs.kept)
+        again = await hf.Checkpoints(client, "f").fork("wait:1", {"end": True})
+        assert dict(await within(again.result())) == {"heard": "!", "text": LONG, "end": True}
+        assert dict(await hf.Checkpoints(client, fork.id).state()) == {"heard": "!", "text": LONG}
 
 
 async def test_only_what_nobody_names_is_collected_and_after_its_grace(

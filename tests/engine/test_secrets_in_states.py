@@ -177,3 +177,23 @@ async def test_a_token_among_the_parameters_of_a_factory_is_told(place: Place, a
         await within(run.result())
     with pytest.raises(hf.BadDefinition, match="strict=1 is no bool"):
         hf.GraphConfig("g", strict=1)  # type: ignore[arg-type]
+
+
+async def test_a_secret_in_a_state_that_a_fork_is_given_is_told_or_refused(
+    place: Place, app: hf.App
+) -> None:
+    async def passes(state: hf.State) -> None:
+        return None
+
+    loose, strict = app.graph("loose"), app.graph("strict", strict=True)
+    line = r"await fork\.supply_secret\('token', hf\.Secret\(\.\.\.\)\)"
+    for graph in (loose, strict):
+        graph.add_node("only", passes).add_edge(hf.START, "only").add_edge("only", hf.END)
+    async with place.open(app) as client:
+        for graph in (loose, strict):
+            await within((await client.start(graph.bind(hf.State()), id=graph.name)).result())
+        with pytest.warns(hf.SecretInState, match=line) as told:
+            await hf.Checkpoints(client, "loose").fork("only", {"token": "hunter22"})
+        assert [each.filename for each in told] == [__file__]
+        with pytest.raises(hf.SecretInState, match=line):
+            await hf.Checkpoints(client, "strict").fork("only", {"token": "hunter22"})

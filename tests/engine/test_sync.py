@@ -357,6 +357,52 @@ def use_entity(client: hf.SyncClient) -> None:
     assert [kept.update(Sum.add, n) for n in (1, 2)] == [1, 3]
 
 
+counting = app.graph("counting", checkpoint=hf.CheckpointConfig(interval=1, preserve=True))
+
+
+@counting.node
+async def count(state: hf.State) -> hf.State:
+    return state.set("n", state["n"] + 1)
+
+
+@counting.node(body=True)
+async def doubled(state: hf.State) -> hf.State:
+    return state.set("n", state["n"] * 2)
+
+
+counting.add_edge(hf.START, count).add_edge(count, doubled).add_edge(doubled, hf.END)
+
+
+def counted(client: hf.SyncClient) -> hf.SyncCheckpoints:
+    client.start(counting.bind(hf.State({"n": 0})), id="counted").result()
+    return hf.SyncCheckpoints(client, "counted")
+
+
+def use_checkpoints(client: hf.SyncClient) -> None:
+    assert [each.key for each in counted(client).list()] == ["count:1", "doubled:2"]
+    with pytest.raises(hf.RunNotFound):
+        hf.SyncCheckpoints(client, "nobody").list()
+
+
+def use_state(client: hf.SyncClient) -> None:
+    points = counted(client)
+    assert (dict(points.state()), dict(points.state("count"))) == ({"n": 2}, {"n": 1})
+    with pytest.raises(hf.UnknownKey):
+        points.state("counts")
+
+
+def use_state_diff(client: hf.SyncClient) -> None:
+    assert counted(client).diff("count", "doubled").changed == {"n": (1, 2)}
+
+
+def use_state_fork(client: hf.SyncClient) -> None:
+    points = counted(client)
+    fork = points.fork("count", {"n": 7}, id="other", reason="what if")
+    assert isinstance(fork, hf.SyncRunHandle)
+    assert (fork.id, dict(fork.result())) == ("other", {"n": 14})
+    assert dict(points.fork("doubled", hf.State({"n": 9})).result()) == {"n": 9}
+
+
 USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.Client, "start"): use_start,
     (hf.Client, "signal_with_start"): use_signal_with_start,
@@ -390,8 +436,16 @@ USES: dict[tuple[type, str], Callable[[hf.SyncClient], None]] = {
     (hf.RunHandle, "retry"): use_retry,
     (hf.RunHandle, "rerun"): use_rerun,
     (hf.RunHandle, "fork"): use_fork,
+    (hf.Checkpoints, "list"): use_checkpoints,
+    (hf.Checkpoints, "state"): use_state,
+    (hf.Checkpoints, "diff"): use_state_diff,
+    (hf.Checkpoints, "fork"): use_state_fork,
 }
-TWINS: dict[type, type] = {hf.Client: hf.SyncClient, hf.RunHandle: hf.SyncRunHandle}
+TWINS: dict[type, type] = {
+    hf.Client: hf.SyncClient,
+    hf.RunHandle: hf.SyncRunHandle,
+    hf.Checkpoints: hf.SyncCheckpoints,
+}
 
 
 def methods(kind: type) -> set[tuple[type, str]]:
@@ -400,7 +454,7 @@ def methods(kind: type) -> set[tuple[type, str]]:
 
 
 def test_every_public_method_has_a_use_here() -> None:
-    assert methods(hf.Client) | methods(hf.RunHandle) == set(USES)
+    assert set().union(*map(methods, TWINS)) == set(USES)
 
 
 @pytest.mark.parametrize("method", USES, ids=lambda pair: f"{pair[0].__name__}.{pair[1]}")

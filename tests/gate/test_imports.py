@@ -57,7 +57,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "graph_streams": FACTS
     | {"machine", "fronts", "engines", "factories", "graphs", "app", "client"},
     "graph_observing": FACTS | {"ports", "fronts", "graph_streams", "graphs", "factories"},
-    "checkpoints": FACTS | {"client", "fronts", "graph_streams"},
+    "checkpoints": FACTS | {"client", "engines", "fronts", "graph_streams", "talking"},
     "checkpoint_stores": FACTS | {"fronts"},
     "graphing": FACTS | {"fronts", "graphs", "factories", "runtimes"},
     "queues": FACTS | {"kernel", "ports", "engines"},
@@ -86,6 +86,7 @@ TABLE: Mapping[str, frozenset[str]] = {
         "fronts",
         "app",
         "caching",
+        "checkpoints",
         "client",
         "entities",
         "queues",

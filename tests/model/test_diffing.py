@@ -1,7 +1,10 @@
 """Two histories are compared key by key."""
 
+import json
+
 from holdfast.model.diffing import diff, generation_of
 from holdfast.model.events import Event
+from holdfast.model.travel import Edit, told_edits
 
 
 def event(seq: int, kind, key: str = "", payload: bytes = b"1", **fields) -> Event:
@@ -93,3 +96,17 @@ def test_parts_of_a_continued_run_are_told_apart() -> None:
         "2:input": ("same", ()),
         "2:a#1": ("differs", ("result",)),
     }
+
+
+def test_states_that_forks_were_given_are_compared() -> None:
+    def forked(change: bytes) -> tuple[Event, ...]:
+        states = told_edits([Edit(2, "a.next#1", "a:1", change)])
+        mark = event(3, "run.forked", payload=json.dumps({"states": states}).encode())
+        return START, event(2, "step.completed", "a#1"), mark
+
+    one, two = forked(b'{"set": {"n": 1}}'), forked(b'{"set": {"n": 2}}')
+    assert diff(one, one).is_same
+    assert told(one, two)["state after a:1"] == ("differs", ("state",))
+    gone = (*one[:2], event(3, "step.completed", "b#1"))
+    assert [*told(gone, two)] == ["input", "a#1", "state after a:1", "b#1"]
+    assert told(gone, two)["state after a:1"] == ("only in b", ())

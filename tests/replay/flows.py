@@ -561,9 +561,30 @@ def lined_up(
 app.factories.register("lined_up", lined_up)
 
 
+edited = app.graph("edited")
+"""Its history is shared up to a body in a branch, whose state was edited; chance is around it."""
+
+
+@edited.node(body=True)
+async def draws(state: hf.State) -> dict[str, object]:
+    return {"drawn": [*state.get("drawn", []), hf.random().randrange(1_000)]}
+
+
+@edited.node(body=True)
+async def rests(state: hf.State) -> dict[str, object]:
+    await hf.sleep(0.01)
+    return {"rested": hf.random().randrange(1_000)}
+
+
+edited.add_node("again", draws, body=True).add_node("begin", begin).add_node("end", begin)
+edited.add_edge(hf.START, "begin").add_fork("begin", ["draws", "rests"], join="end")
+edited.add_edge("draws", "again").add_edge("again", "end").add_edge("rests", "end")
+edited.add_edge("end", hf.END)
+
+
 NOT_YET = (hf.State({"n": 0}),)
 GIVEN: dict[str, tuple[Any, ...]] = {"entity": ("a", None), "graph": NOT_YET, "marked": NOT_YET}
-GIVEN["lined_up"] = ({"nodes": 3},)
+GIVEN["lined_up"], GIVEN["edited"] = ({"nodes": 3},), NOT_YET
 
 
 @app.workflow
@@ -627,10 +648,12 @@ FEATURES = {
     "a slot of a schedule": ("scheduled",),
     "a graph": ("graph", "marked"),
     "a graph by a factory": ("lined_up",),
+    "a fork with another state": ("edited",),
     "items in parallel, in a chain, by routes": ("processed",),
     "results from the cache": ("cached",),
 }
 """What a body can do, and the workflows whose histories show it."""
+FORKED = ("forked", "edited")
 
 SETTINGS = hf.Settings(poll=0.05, drain=0.1, paranoid=True)
 
@@ -650,6 +673,8 @@ async def record(folder: Path, *, only_missing: bool = False) -> None:
             await _steer(name, run, client)
             if name == "forked":
                 run = await run.fork(results={"work#1": 7}, id=name)
+            if name == "edited":
+                run = await hf.Checkpoints(client, run.id).fork("draws", {"n": 7}, id=name)
             events = [event async for event in run.events()]
         document = {
             "workflow": name,
@@ -679,7 +704,7 @@ async def _steer(name: str, run: "hf.RunHandle[Any]", client: hf.Client) -> None
             await run.signal(go, n)
     if name == "cancelled":
         await run.cancel()
-    if name == "forked":
+    if name in FORKED:
         await run.result()
     if name == "rerun":
         await run.signal(go, 4)
@@ -717,7 +742,7 @@ async def _answer(run: "hf.RunHandle[Any]", client: hf.Client) -> None:
 
 
 def _id(name: str) -> str:
-    return "origin" if name == "forked" else name
+    return "origin" if name in FORKED else name
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -2,8 +2,10 @@
 
 The other run is untouched, also when it goes on, and the fork is untouched by that: it shares what
 counted when it was made. Edited results stand in the place of the recorded ones; what the body then
-no longer asks for is left out by whoever replays it. With another input nothing is shared. Messages
-that the shared part has recorded count as read.
+no longer asks for is left out by whoever replays it. What is no result, as the state of a graph
+after any of its nodes, is edited by the mark that begins the fork: a replay finds it there when it
+comes to that place. With another input nothing is shared. Messages that the shared part has
+recorded count as read.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from holdfast.model.exports import Export
 from holdfast.model.family import child_id, started_as
 from holdfast.model.keys import message_of
 from holdfast.model.run import CANCEL_DELIVERED, NOT_CANCELLED, Message, Run
-from holdfast.model.travel import as_of, living, seeds_of
+from holdfast.model.travel import Edit, as_of, edits_of, living, seeds_of, told_edits
 from holdfast.model.writes import Import, Origin, Outcome
 
 HINT = "`holdfast runs show RUN --all` lists the events by their numbers."
@@ -41,11 +43,12 @@ def decide(command: ForkRun) -> Import:
     edited = [_edited(command, history[: point.at], key) for key in command.results]
     counting = living(history[: point.at])
     origin = command.origin.run
+    states = _states(command, history, point.at, edited)
     # What was recorded came of other results: then answers may be left out, as after a retry.
-    generation = history[-1].generation + bool(edited)
+    generation = history[-1].generation + bool(edited or command.states)
     payload = told(
-        origin=origin.id, at=point.at, seeds=_seeds(command.origin, counting),
-        results=[event.key for event in edited], reason=command.reason,
+        origin=origin.id, at=point.at, seeds=_seeds(command.origin, counting, states),
+        results=[event.key for event in edited], states=told_edits(states), reason=command.reason,
     )  # fmt: skip
     last = history[point.at - 1]
     mark = Event(
@@ -63,12 +66,28 @@ def decide(command: ForkRun) -> Import:
     return Import(whole, Origin(origin.id, origin.created_at, *point))
 
 
-def _seeds(origin: Export, counting: Sequence[Event]) -> list[tuple[str, int]]:
+def _states(
+    command: ForkRun, history: Sequence[Event], at: int, edited: Sequence[Event]
+) -> tuple[Edit, ...]:
+    """Return what is found otherwise in the fork: what is edited now, and was in its origin.
+
+    With another result nothing stays of what was edited in the turn of the former.
+    """
+    anew = {event.seq for event in edited}
+    kept = [edit for edit in edits_of(history) if edit.seq <= at and edit.seq not in anew]
+    return tuple({(edit.seq, edit.key): edit for edit in (*kept, *command.states)}.values())
+
+
+def _seeds(
+    origin: Export, counting: Sequence[Event], states: Sequence[Edit]
+) -> list[tuple[str, int]]:
     """Return by which runs chance is drawn, each before an event: the origin, or its own origin.
 
-    Nothing that is shared was computed by what is drawn in the last turn: that is the fork's own.
+    Nothing that is shared was computed by what is drawn in the last turn: that is the fork's own,
+    but for what it draws until it comes to the place at which it finds something else.
     """
-    turn = max(e.seq for e in counting if CLASS_OF[e.kind] in ("start", "answer", "message"))
+    turns = (e.seq for e in counting if CLASS_OF[e.kind] in ("start", "answer", "message"))
+    turn = max(*turns, *(edit.seq for edit in states), 0)
     found: list[tuple[str, int]] = []
     for before, run in (*seeds_of(origin.events), (turn, origin.run.id)):
         if not found or found[-1][1] < turn:

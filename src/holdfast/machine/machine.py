@@ -43,6 +43,7 @@ from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
 from holdfast.model.settings import Guard
+from holdfast.model.travel import Edit
 
 if TYPE_CHECKING:
     from holdfast.machine.questions import Outside
@@ -65,9 +66,9 @@ class Machine(Asking):
     """One run's body: fed with events, asked for what it wants. See the module's theory."""
 
     __slots__ = ("_is_inside", "_mailbox", "afterwards", "base", "began", "body", "cancelled_by",
-                 "changes", "decisions", "generation", "guard", "handlers", "is_quiet", "lines",
-                 "notes", "ns", "outside", "past", "run", "sagas", "seeds", "signature", "slot",
-                 "unawaited", "violation", "warnings")  # fmt: skip
+                 "changes", "decisions", "edits", "generation", "guard", "handlers", "is_quiet",
+                 "lines", "notes", "ns", "outside", "past", "run", "sagas", "seeds", "signature",
+                 "slot", "unawaited", "violation", "warnings")  # fmt: skip
 
     def __init__(
         self, body: Body, signature: Signature, *, ns: str, run: str, guard: Guard = "raise"
@@ -92,6 +93,7 @@ class Machine(Asking):
         self.notes: tuple[Event, ...] = ()
         self.past: Sequence[Event] | None = None
         self.seeds: tuple[tuple[int, str], ...] | None = None
+        self.edits: dict[tuple[int, str], Edit] | None = None
         self.generation = self.began = self.base = 1
         self.cancelled_by = self.slot = ""
         self._is_inside = False

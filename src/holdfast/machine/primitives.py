@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from holdfast.errors import NotInBody
+from holdfast.machine.edits import is_before_edit
 from holdfast.machine.machine import Machine, current
 from holdfast.machine.signals import Carries, Signal
 from holdfast.machine.tasks import transparent
@@ -78,10 +79,10 @@ def _drawn_by(machine: Machine, past: Sequence[Event]) -> str:
     """Return whose chance a replayed turn draws: a fork's is its origin's, before where it left."""
     if machine.seeds is None:
         machine.seeds = seeds_of(past)
-    for before, run in machine.seeds:
-        if machine.seq < before:
-            return run
-    return machine.run
+    if not machine.seeds:
+        return machine.run
+    seq = machine.seq - is_before_edit(machine, past)
+    return next((run for before, run in machine.seeds if seq < before), machine.run)
 
 
 def sleep(duration: Duration) -> Coroutine[Any, Any, None]:

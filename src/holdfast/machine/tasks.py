@@ -81,6 +81,10 @@ class Scope:
         count = counts[name] = counts.get(name, 0) + 1
         return f"{self.path}{name}#{count}"
 
+    def next(self, name: str) -> str:
+        """Return the key that `take` would, without taking it."""
+        return f"{self.path}{name}#{self.counts.get(name, 0) + 1}"
+
     def branch(self, name: str) -> Scope:
         """Return the scope of the next child whose coroutine has that name."""
         kind = f"{name}["

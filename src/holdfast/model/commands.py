@@ -20,6 +20,7 @@ from holdfast.model.run import Message
 from holdfast.model.schedules import How, Scheduled
 from holdfast.model.secrets import Sealed
 from holdfast.model.status import RunStatus
+from holdfast.model.travel import Edit
 from holdfast.model.waits import Waits
 from holdfast.model.writes import Replied, Send
 
@@ -202,6 +203,8 @@ class ForkRun(NamedTuple):
     results: Mapping[str, bytes] = {}
     """What steps gave in this history, by their keys."""
     input: bytes | None = None
+    states: tuple[Edit, ...] = ()
+    """What the body finds otherwise at places that it comes to in this history."""
     digest: bytes = b""
     """Of all that makes this fork what it is."""
     reason: str = ""

@@ -1,8 +1,9 @@
 """The difference of two histories: what two runs, or two lives of one, did alike and otherwise.
 
-Steps, timers, children and signals are aligned by their keys; the input and the end stand for
-themselves. How long something took, and how often it was tried, is told but is no difference: two
-runs that came to the same by other times are the same.
+Steps, timers, children and signals are aligned by their keys, and states that a fork was given by
+the nodes that they follow; the input and the end stand for themselves. How long something took, and
+how often it was tried, is told but is no difference: two runs that came to the same by other times
+are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from holdfast.model.events import CLASS_OF, Event, EventKind
-from holdfast.model.travel import as_of, living
+from holdfast.model.travel import as_of, edits_of, living
 
 Verdict = Literal["same", "differs", "only in a", "only in b"]
 
@@ -39,7 +40,7 @@ class Item(NamedTuple):
     a: Side | None
     b: Side | None
     differs: tuple[str, ...] = ()
-    """In what: kind, input, result, error or value; attempts and took if nothing else."""
+    """In what: kind, input, result, state, error or value; attempts and took if nothing else."""
 
 
 class Diff(NamedTuple):
@@ -80,14 +81,29 @@ def generation_in(text: str) -> tuple[str, int | None]:
     return (run, int(number)) if at and run and number.isdecimal() else (text, None)
 
 
-def _place(key: str, left: dict[str, Side], right: dict[str, Side]) -> tuple[bool, int, int]:
-    """Sort by the number in either history; the end is last."""
+def _place(
+    key: str, left: dict[str, Side], right: dict[str, Side]
+) -> tuple[bool, int, bool, int, str]:
+    """Sort by the number in either history; a state that was given comes before what it led to.
+
+    The end is last.
+    """
     sides = [side for side in (left.get(key), right.get(key)) if side is not None]
-    return key == END, min(side.seq for side in sides), len(sides)
+    first = min(side.seq for side in sides)
+    return key == END, first, sides[0].kind != "run.forked", len(sides), key
 
 
-def _sides(events: Iterable[Event]) -> dict[str, Side]:
-    found: dict[str, Side] = {}
+def _given(events: Sequence[Event]) -> dict[str, Side]:
+    """Return the states that a fork was given, in the place of what nodes had left."""
+    seq = max((event.seq for event in events if event.kind == "run.forked"), default=0)
+    return {
+        f"state after {edit.after}": Side("run.forked", seq, edit.change)
+        for edit in edits_of(events)
+    }
+
+
+def _sides(events: Sequence[Event]) -> dict[str, Side]:
+    found = _given(events)
     attempts: dict[str, int] = {}
     received: Counter[str] = Counter()
     parts = ""
@@ -136,5 +152,7 @@ def _value_of(side: Side) -> str:
     """Say what the payload of an event is."""
     if "failed" in side.kind:
         return "error"
+    if side.kind == "run.forked":
+        return "state"
     group = CLASS_OF[side.kind]
     return "input" if group == "start" else "value" if group == "message" else "result"

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.model.events import CLASS_OF, Event
 from holdfast.model.run import SINCE_START
+
+
+class Edit(NamedTuple):
+    """What the body of a fork finds at a place, instead of what it did there in its origin.
+
+    `seq` is the event in whose turn it comes there, `key` the place; `after` is its name for
+    people, and `change` what it finds, as JSON.
+    """
+
+    seq: int
+    key: str
+    after: str
+    change: bytes
 
 
 def living(events: Sequence[Event]) -> tuple[Event, ...]:
@@ -58,6 +71,21 @@ def seeds_of(events: Sequence[Event]) -> tuple[tuple[int, str], ...]:
     last = next((event for event in reversed(events) if event.kind == "run.forked"), None)
     seeds = () if last is None else forking(last).get("seeds", ())
     return tuple((before, run) for run, before in seeds)
+
+
+def edits_of(events: Sequence[Event]) -> tuple[Edit, ...]:
+    """Return what the body of a fork finds otherwise than it was: nothing in most runs."""
+    last = next((event for event in reversed(events) if event.kind == "run.forked"), None)
+    states = () if last is None else forking(last).get("states", ())
+    return tuple(
+        Edit(each["seq"], each["key"], each["after"], json.dumps(each["change"]).encode())
+        for each in states
+    )
+
+
+def told_edits(edits: Sequence[Edit]) -> list[dict[str, Any]]:
+    """Return edits as a `run.forked` tells them."""
+    return [{**edit._asdict(), "change": json.loads(edit.change)} for edit in edits]
 
 
 def reopening(event: Event) -> dict[str, Any]:

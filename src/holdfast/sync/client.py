@@ -492,6 +492,8 @@ class SyncClient(SyncSettling):
     def __init__(self, portal: Portal[Client]) -> None:
         super().__init__(portal, portal.inside)
         self._inside: Client = portal.inside
+        self.portal = portal
+        """The way into the loop in which it lives."""
 
     @property
     def app(self) -> App:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from holdfast.checkpoints import Checkpoints
 from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, RunNotFound
 from holdfast.fronts.function.workflow import Bound
 from holdfast.graph_running import resume
@@ -95,9 +96,15 @@ class Caller(Timekeeper):
         """Take a run back to a step, once for each id."""
         await self._surely(lambda: self._client.get(run).rerun(key, id=id))
 
-    async def fork(self, run: str, id: str, **edited: Any) -> None:
-        """Fork a run, once."""
-        await self._surely(lambda: self._client.get(run).fork(id=id, **edited))
+    async def fork(self, run: str, id: str, *, state: Any = None, **edited: Any) -> None:
+        """Fork a run, once; with a `state`, after the node of its graph that is named by `at`."""
+        await self._surely(
+            lambda: (
+                self._client.get(run).fork(id=id, **edited)
+                if state is None
+                else Checkpoints(self._client, run).fork(edited["at"], state, id=id)
+            )
+        )
 
     async def forget(self, run: str) -> None:
         """Delete the run, which must be closed, and all the others that closed by then."""

@@ -258,6 +258,8 @@ def _forked(event: Event) -> str:
     told += f" at {value['at']}" if "at" in value else " at its start, with another input"
     edited = value.get("results", ())
     told += f", with another result of {', '.join(edited)}" if edited else ""
+    after = [each["after"] for each in value.get("states", ())]
+    told += f", with another state after {', '.join(after)}" if after else ""
     return clean(f"{told} · {value['reason']}" if "reason" in value else told)
 
 

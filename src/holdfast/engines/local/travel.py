@@ -15,17 +15,18 @@ from holdfast.model.diffing import diff as compared
 from holdfast.model.events import Event
 from holdfast.model.run import Run
 from holdfast.model.status import CLOSED
-from holdfast.model.travel import living, reopening
+from holdfast.model.travel import Edit, living, reopening
 
 RERUNS = 100
 """How often a rerun is decided anew because the run went on meanwhile."""
 
 
 class Edits(NamedTuple):
-    """What is other in a fork: results of steps by their keys, or the input."""
+    """What is other in a fork: results of steps by their keys, the input, or states."""
 
     results: Mapping[str, bytes] = {}
     input: bytes | None = None
+    states: tuple[Edit, ...] = ()
 
 
 class Back(NamedTuple):
@@ -73,7 +74,8 @@ async def fork(
     Raises `RunNotFound`, `UnknownKey`, `InvalidValue` or `RunConflict`.
     """
     origin, now = await engine.export(run), engine.store.now()
-    asked = repr((run, point, sorted(edits.results.items()), edits.input)).encode()
+    given = (run, point, sorted(edits.results.items()), edits.input)
+    asked = repr((*given, edits.states) if edits.states else given).encode()
     command = ForkRun(engine.ns, id, origin, now, point, *edits, digest(asked), reason)
     made: Run = await engine.do(command)
     return made

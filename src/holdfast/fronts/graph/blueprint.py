@@ -43,8 +43,6 @@ class Node:
     """What of its code is part of the graph's body."""
     inner: Blueprint | None = None
     """The graph that is walked inside this one."""
-    is_delta: bool = False
-    """Whether it is a step that is recorded with what it changed."""
 
 
 class Blueprint:

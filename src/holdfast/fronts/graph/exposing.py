@@ -49,10 +49,10 @@ def exposed(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def refuse_exposed(values: Mapping[str, Any], where: str) -> None:
+def refuse_exposed(values: Mapping[str, Any], where: str, *, line: str = BESIDE) -> None:
     """Refuse values among which there is a secret. Raises `SecretInState`."""
     for name in exposed(values):
-        raise SecretInState(name=name, where=where, line=BESIDE.format(name=name))
+        raise SecretInState(name=name, where=where, line=line.format(name=name))
 
 
 def warn_of_exposed(

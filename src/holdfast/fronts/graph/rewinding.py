@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import InvalidValue, NonRetryable, UnknownKey
 from holdfast.fronts.graph.blueprint import Blueprint
-from holdfast.fronts.graph.shapes import Delta
+from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
+from holdfast.fronts.graph.shapes import NO_VALUES, Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import TRACE
-from holdfast.fronts.graph.walking import checkpoint_key
+from holdfast.fronts.graph.walking import WAY_OUT, checkpoint_key
 from holdfast.machine.looking import fed
 from holdfast.machine.machine import Body, Machine
 from holdfast.machine.values import Signature
 from holdfast.model.run import Loaded
+from holdfast.model.travel import Edit
 
 At = str | int
 """A place in a run: a node (its last visit), `node:iteration`, or the number of an event."""
+
+SAID = "Checkpoints.fork(...)"
+SUPPLIED = "await fork.supply_secret({name!r}, hf.Secret(...))"
 
 
 class Visit(NamedTuple):
@@ -39,6 +44,8 @@ class Visit(NamedTuple):
     at: int
     before: Any
     after: Any
+    way: str = ""
+    """The key of the way out of the node, which is to be taken next."""
 
     @property
     def state(self) -> Any:
@@ -61,15 +68,16 @@ class Rewinding:
         if machine is None or machine.loop.dead or type not in ("node.start", "node.complete"):
             return
         node, iteration = data["node"], data["iteration"]
-        key = machine.loop.scope().path + checkpoint_key(node, iteration)
+        scope = machine.loop.scope()
+        key = scope.path + checkpoint_key(node, iteration)
         if type == "node.start":
             graph, state = self._open[key] = data["input_snapshot"]
             if not self.visits:
                 self.visits.append(Visit(graph, "", 0, "", machine.seq, machine.now, state, state))
         elif not data["error"]:
             (graph, before), (_, after) = self._open.pop(key), data["output_snapshot"]
-            place = (machine.seq, machine.now)
-            self.visits.append(Visit(graph, node, iteration, key, *place, before, after))
+            place, way = (machine.seq, machine.now), scope.next(WAY_OUT.format(node))
+            self.visits.append(Visit(graph, node, iteration, key, *place, before, after, way))
 
     def snapshot(self, name: str, graph: Blueprint, state: Any) -> Mapping[str, Any]:
         """Return the state itself."""
@@ -111,20 +119,38 @@ def _names(visit: Visit) -> tuple[str, str, str]:
     return visit.node, checkpoint_key(visit.node, visit.iteration), visit.key
 
 
-def edited(visit: Visit, state: Any) -> Delta:
-    """Return what a node would have changed to come to this state. Raises `InvalidValue`.
+def edited(visit: Visit, state: Any) -> Edit:
+    """Return what a fork finds after a node that is to come to this state.
 
-    `state` is a whole one, or a dict of the fields that are other than after the node.
+    `state` is a whole one, or a dict of the fields that are other than after the node. Raises
+    `InvalidValue`, also if it is no node: then nothing is done yet. Warns of secrets as nodes do.
     """
     shape, after = visit.graph.shape, visit.after
+    if not visit.node:
+        raise InvalidValue(
+            where="fork", path="state", problem="no node was done by then, so none left a state",
+            hint="Name a node that is done, or begin with another state: "
+            "run.fork(input=graph.bind(state)).",
+        )  # fmt: skip
     try:
         change = shape.difference(shape.values(after), state, visit.node)
     except NonRetryable as error:
         hint = "Give a whole state, or the fields that are other."
         problem = str(error.args[0])
         raise InvalidValue(where="fork", path="state", problem=problem, hint=hint) from error
+    if shape.cls is State:
+        _look_for_secrets(shape, change.get("set", NO_VALUES), state)
     wanted = shape.changed(after, change)
     delta = shape.between(visit.before, wanted)
     if isinstance(after, State) and after.forgotten != visit.before.forgotten:
         delta = {**delta, "forget": [*after.forgotten]}
-    return delta
+    told = shape.told_crossed(delta, f"state after {visit.key}")
+    return Edit(visit.seq, visit.way, visit.key, told)
+
+
+def _look_for_secrets(shape: Shape, new: Mapping[str, Any], state: Any) -> None:
+    """Warn of secrets among new values, or refuse them. Raises `SecretInState`."""
+    if shape.is_strict:
+        refuse_exposed(new, SAID, line=SUPPLIED)
+    elif not isinstance(state, State):  # which has warned where it was set
+        warn_of_exposed(new, SAID, line=SUPPLIED, level=4)

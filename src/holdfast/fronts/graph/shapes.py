@@ -73,10 +73,19 @@ class Shape:
         """Return changes as they are stored."""
         return self._changes.written(delta)
 
+    def change_in(self, told: bytes) -> Delta:
+        """Return changes of which this was stored. Raises `InvalidValue`."""
+        read: Delta = self._changes.decode(told, where="change of a state")
+        return read
+
     def crossed(self, delta: Delta) -> Delta:
         """Return changes as they come back from where they are stored. Raises as steps do."""
         crossed: Delta = self._changes.cross(delta, where="result of the node")[1]
         return crossed
+
+    def told_crossed(self, delta: Delta, where: str) -> bytes:
+        """Return changes as they are stored, sure to come back the same. Raises as steps do."""
+        return self._changes.encode(delta, where=where)
 
     def lent(self, state: Any) -> Any:
         """Return a carried state for a node, which may change what is in it."""

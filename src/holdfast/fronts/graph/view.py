@@ -24,7 +24,7 @@ from holdfast.fronts.graph.walking import checkpoint_key
 from holdfast.machine import Machine
 from holdfast.machine.machine import Body
 from holdfast.machine.values import Signature
-from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, EventKind, since_start
+from holdfast.model.events import BEGINNINGS, CLASS_OF, FED, Event, EventKind, since_start
 from holdfast.model.executed import ExecutionEvent
 from holdfast.model.failures import in_a_line
 from holdfast.model.travel import as_of, forking, living
@@ -144,7 +144,7 @@ class View:
         if events:
             machine = self._machine = self._machine or self._new_machine()
             self._saved = frozenset(e.key for e in events if e.kind == "note.checkpoint")
-            self._last = events[-1].seq
+            self._last = next(e.seq for e in reversed(events) if e.kind != "run.forked")
             machine.feed_all(events, self._generation, is_new=is_new)
 
     def _new_machine(self) -> Machine:
@@ -163,7 +163,8 @@ class View:
             return
         counting = since_start(living(as_of(history, event.seq)))
         told, self._told = self._told, []
-        self._feed_all([e for e in counting if CLASS_OF[e.kind] not in ("mark", "close")])
+        # The mark of a fork says by whose numbers it shares a part, and what is edited there.
+        self._feed_all([e for e in counting if e.kind in FED or e.kind == "run.forked"])
         hidden, self._told = self._told, told
         self._resume(event, hidden)
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from holdfast.errors import ExecutionError, HoldfastError
+from holdfast.errors import ExecutionError, HoldfastError, InvalidValue, Undecodable
 from holdfast.fronts.graph.blueprint import Blueprint, Node
 from holdfast.fronts.graph.carrying import since
 from holdfast.fronts.graph.edges import END, START, Edge, Fork, Routes
@@ -21,7 +21,9 @@ from holdfast.fronts.graph.merging import Branch, merged
 from holdfast.fronts.graph.shapes import Delta
 from holdfast.machine import Machine, current
 from holdfast.machine.decisions import decisions_of, told
+from holdfast.machine.edits import take_edit
 from holdfast.machine.values import digest
+from holdfast.model.events import Event
 
 
 class Visit(NamedTuple):
@@ -33,6 +35,8 @@ class Visit(NamedTuple):
 
 
 NO_VISIT = Visit()
+WAY_OUT = "{}.next"
+"""What the ways out of a node are called, which tell its visits apart in a task."""
 
 
 class Place(NamedTuple):
@@ -91,6 +95,8 @@ class Walk:
             raise
         except Exception as error:
             raise self._error(place._replace(visit=visit), in_short(error)) from error
+        if machine is not None and machine.past is not None:
+            delta = _found(machine, machine.past, graph, name, delta)
         shape, now = graph.shape, 0 if machine is None else machine.now
         state = shape.passed(shape.changed(place.state, delta), name, now)
         past = since(place.past, shape.told_change(delta))
@@ -102,12 +108,12 @@ class Walk:
         """Return where to go from a node that is done."""
         graph, name = self.graph, place.node
         if name in graph.exits:
-            self._record(place, f"{name}.next", told({"from": name, "to": END}), END)
+            self._record(place, WAY_OUT.format(name), told({"from": name, "to": END}), END)
             return place._replace(node=END)
         if name in graph.forks:
             fork = graph.forks[name]
             fields = {"from": name, "fork": fork.branches, "join": fork.join}
-            self._record(place, f"{name}.next", told(fields))
+            self._record(place, WAY_OUT.format(name), told(fields))
             return await self._fork(fork, place)
         try:
             _, found = self._choose(place)
@@ -130,7 +136,7 @@ class Walk:
                 continue
             if node != START or is_choice(way, ways):
                 decision = self._decision(node, index, target)
-                self._record(place, f"{node}.next", decision, target)
+                self._record(place, WAY_OUT.format(node), decision, target)
             return index, target
         tried = ", ".join(way.name for way in ways)
         raise self._error(place, f"no valid transition: {tried} did not hold")
@@ -230,6 +236,21 @@ def _wrote(place: Place, delta: Delta) -> Mapping[str, str] | None:
         return None
     names = (*delta.get("set", ()), *delta.get("unset", ()))
     return {**place.writers, **dict.fromkeys(names, place.node)}
+
+
+def _found(
+    machine: Machine, events: Sequence[Event], graph: Blueprint, node: str, delta: Delta
+) -> Delta:
+    """Return what a node changed that is done now, or what a fork finds in its place."""
+    edit = take_edit(machine, events, WAY_OUT.format(node))
+    if edit is None:
+        return delta
+    try:
+        return graph.shape.change_in(edit.change)
+    except InvalidValue as error:
+        what, problem = f"the state after {edit.after}", str(error.args[0])
+        machine.violation = Undecodable(seq=machine.seq, what=what, problem=problem)
+        raise machine.violation from error
 
 
 def _mark(machine: Machine | None, node: str, iteration: int, *, preserve: bool) -> None:

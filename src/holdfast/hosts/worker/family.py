@@ -8,7 +8,7 @@ yet: it is created again, which is harmless, and its end is then told again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from holdfast.kernel import dispatch
@@ -93,15 +93,25 @@ class Family:
 
 
 def family_of(
-    events: Sequence[Event], run: Run, machine: Machine, before: Family | None
+    events: Sequence[Event],
+    run: Run,
+    machine: Machine,
+    before: Family | None,
+    left_out: Iterable[int] = (),
 ) -> Family | None:
-    """Return what a history says of parent and children; most runs have neither."""
+    """Return what a history says of parent and children; most runs have neither.
+
+    Of what no longer counts, `left_out`, there may be children, and none that the body waits for.
+    """
     descent = events[0].key if events else ""
     if not descent and machine.children is None and before is None:
         return None
     family = Family(descent, before.taken if before else frozenset())
+    gone = frozenset(left_out)
     for event in events:
-        if event.kind in ("child.started", "child.closed"):
+        if event.seq in gone:
+            family.has_children |= event.kind == "child.started"
+        elif event.kind in ("child.started", "child.closed"):
             family.hear(event)
         elif event.kind in ("run.reopened", "run.forked") or is_import(event):
             family.doubt()

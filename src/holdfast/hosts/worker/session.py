@@ -419,7 +419,7 @@ class Session(Feeding):
         if machine.lines:
             self.notes().begin(take_lines(machine), events[0].at)
         folded = replay.fold(events, self.run.generation)
-        self.family = family.family_of(events, self.run, machine, self.family)
+        self.family = family.family_of(events, self.run, machine, self.family, left_out)
         self._superseded = (left_out, folded.reopened_seq)
         self._deferred = folded.deferred or NOTHING_DEFERRED
         self.last_at = folded.last_at

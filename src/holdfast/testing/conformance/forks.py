@@ -10,6 +10,7 @@ from holdfast.model.events import Event
 from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Run
+from holdfast.model.travel import Edit, edits_of
 from holdfast.testing.conformance.harness import Harness, answer, event, ids, refused
 
 
@@ -206,6 +207,28 @@ async def test_a_fork_of_a_fork(harness: Harness) -> None:
         assert [e.payload for e in events if e.kind == "step.completed"] == payloads
         whole = (await exported(harness, each)).events
         assert [e.seq for e in whole] == [*range(1, len(whole) + 1)]
+
+
+async def test_a_state_that_is_edited_goes_with_the_fork_and_with_its_forks(
+    harness: Harness,
+) -> None:
+    await three(harness)
+    one = Edit(3, "b.next#1", "b:2", b'{"set": {"n": 1.5, "text": "\\u00fc"}}')
+    row = await fork(harness, 3, states=(one,))
+    assert (row.seq, row.generation) == (4, 2)
+    assert edits_of((await harness.load("f")).events) == (one,)
+    two = Edit(4, "c.next#1", "c:3", b"{}")
+    [run] = (await harness.claim("B")).runs
+    await harness.commit(run, answer("c#1", b"9", asked_seq=3))
+    await fork(harness, 5, "g", of="f", states=(two,))
+    await fork(harness, 3, "h", of="f")
+    await fork(harness, 2, "i", of="f")
+    await fork(harness, 3, "j", of="f", states=(one._replace(change=b"{}"),))
+    await fork(harness, 5, "k", of="f", results={"b#1": b"7"})
+    found = {each: edits_of((await harness.load(each)).events) for each in "ghijk"}
+    assert found == {
+        "g": (one, two), "h": (one,), "i": (), "j": (one._replace(change=b"{}"),), "k": (),
+    }  # fmt: skip
 
 
 async def test_messages_of_the_shared_part_count_as_read(harness: Harness) -> None:
