@@ -6,12 +6,20 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.model.writes import Filter, Page
+from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite.filtering import statement_of
+from holdfast.stores.sqlite.lanes import Lanes
 from holdfast.stores.sqlite.statements import migrations, queries
 
 SQL = queries()
 LANE = "runs USING INDEX runs_claim (ns=? AND queue=? AND priority=?"
+CREATE = """
+INSERT INTO runs (
+    ns, id, workflow, version, status, reason, generation, epoch, seq, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, queue, priority
+)
+VALUES ('n', ?, 'w', '', 'waiting', '', 1, 0, 1, ?, 0, 0, 0, 0, x'00', 0, 0, ?, ?)
+"""
 BINDS = dict.fromkeys(
     ("ns", "queue", "priority", "now", "workflows", "suspects", "limit", "queues", "priorities",
      "before"),
@@ -51,15 +59,47 @@ def test_a_lane_is_walked_in_its_order_and_never_sorted(name: str) -> None:
     assert not any("ORDER BY" in step for step in steps)
 
 
-@pytest.mark.parametrize(("name", "looks"), [("next_lane", 1), ("unserved_queues", 3)])
+@pytest.mark.parametrize(("name", "looks"), [("unserved_queues", 3)])
 def test_lanes_are_found_by_hops(name: str, looks: int) -> None:
     steps = [step for step in steps_of(getattr(SQL, name), BINDS) if " runs " in step]
     assert len(steps) == looks
     assert all("SEARCH runs USING" in step and "INDEX runs_claim (ns=?" in step for step in steps)
 
 
-def test_a_hop_leaves_a_whole_lane_behind() -> None:
-    [step] = steps_of(SQL.next_lane, BINDS)
-    assert "(ns=? AND (queue,priority)>(?,?))" in step
-    [step] = steps_of(SQL.next_owner, ("A",))
-    assert "USING COVERING INDEX runs_owner (owner>?)" in step
+@pytest.mark.parametrize(
+    ("name", "place", "search"),
+    [
+        ("next_lane", ("n", "q", 1), "runs_claim (ns=? AND queue=? AND priority>?)"),
+        ("next_queue", ("n", "q"), "runs_claim (ns=? AND queue>?)"),
+        ("next_owner", ("A",), "runs_owner (owner>?)"),
+    ],
+)
+def test_a_hop_leaves_all_runs_of_a_lane_or_an_owner_behind(
+    name: str, place: tuple[object, ...], search: str
+) -> None:
+    assert steps_of(getattr(SQL, name), place) == [f"SEARCH runs USING COVERING INDEX {search}"]
+
+
+def test_hops_take_as_long_in_a_long_lane_as_in_a_short_one() -> None:
+    """A plan may look alike and walk all the same."""
+    walked = {count: _walked(count) for count in (10, 5_000)}
+    assert walked[5_000] < 2 * walked[10]
+
+
+def _walked(count: int) -> int:
+    """Return how many instructions a walk over the lanes takes, with so many runs in each."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("\n".join(migrations()))
+        connection.executemany(CREATE, [(f"r{n}", n, f"q{n % 2}", 1 + n % 3) for n in range(count)])
+        ticks = 0
+
+        def tick() -> int:
+            nonlocal ticks
+            ticks += 1
+            return 0
+
+        connection.set_progress_handler(tick, 1)
+        claim = Claim(ns="n", worker="A", workflows=("w",), limit=1, lease=1)
+        lanes = Lanes(connection, claim, count)
+        assert len(vars(lanes)["_all"]) == min(count, 6)
+        return ticks

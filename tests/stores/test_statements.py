@@ -8,9 +8,9 @@ ONLY_SQLITE = {
     "is_held", "clear_strikes", "delete_progress_of", "put_wait", "put_job", "drop_job",
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
-    "next_lane", "claimable_runs", "next_wake_at", "unregistered_workflows", "unserved_queues",
-    "held_runs", "other_workers", "next_owner", "holds_runs", "job_queues", "due_jobs",
-    "next_job_at", "claim_job", "holders_of_jobs",
+    "next_lane", "next_queue", "claimable_runs", "next_wake_at", "unregistered_workflows",
+    "unserved_queues", "held_runs", "other_workers", "next_owner", "holds_runs", "job_queues",
+    "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
     "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
     # A run is forgotten table by table, where PostgreSQL does it in one statement.

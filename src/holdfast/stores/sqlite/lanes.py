@@ -29,8 +29,8 @@ class Lane(NamedTuple):
     first_at: int
 
 
-NO_LANE = Lane("", 0, 0)
-"""Before all others."""
+BEFORE_ALL = 0
+"""No lane has that priority."""
 
 
 def _turn(lane: Lane) -> tuple[int, int, str]:
@@ -118,19 +118,24 @@ class Lanes:
 
     def _served(self) -> Generator[Lane]:
         """Yield the lanes that hold runs and that the claimer serves."""
-        if self._claim.queues is None:
-            yield from self._behind(NO_LANE)
-        else:
+        if self._claim.queues is not None:
             for queue in dict.fromkeys(self._claim.queues):
-                for lane in self._behind(NO_LANE._replace(queue=queue)):
-                    if lane.queue != queue:
-                        break
-                    yield lane
+                yield from self._behind(queue, BEFORE_ALL)
+            return
+        queue = ""
+        while (first := self._hop(SQL.next_queue, queue)) is not None:
+            queue = first.queue
+            yield first
+            yield from self._behind(queue, first.priority)
 
-    def _behind(self, lane: Lane) -> Generator[Lane]:
-        while (row := self._ask(SQL.next_lane, lane).fetchone()) is not None:
-            lane = Lane._make(row)
+    def _behind(self, queue: str, priority: int) -> Generator[Lane]:
+        while (lane := self._hop(SQL.next_lane, queue, priority)) is not None:
+            priority = lane.priority
             yield lane
+
+    def _hop(self, statement: str, *place: object) -> Lane | None:
+        row = self._connection.execute(statement, (self._claim.ns, *place)).fetchone()
+        return None if row is None else Lane._make(row)
 
     def _ask(self, statement: str, lane: Lane, **more: int) -> Any:
         binds = {**self._binds, "queue": lane.queue, "priority": lane.priority, **more}

@@ -1,4 +1,4 @@
-"""Reads: on a connection of their own, in a thread of their own, never in the way of writes."""
+"""Reads, on the connection that the store chooses, never in the way of writes."""
 
 from __future__ import annotations
 

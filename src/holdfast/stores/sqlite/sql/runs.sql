@@ -104,11 +104,19 @@ SET status = 'running', reason = '', owner = ?, epoch = epoch + 1, wake_at = NUL
 WHERE ns = ? AND id = ?
 
 -- name: next_lane
--- A lane is a queue at one priority. This is the first one behind another, with the time of its
--- first run. Asked again and again, it hops from lane to lane in the index, however many runs each
--- of them holds; as one recursive statement it would take longer to prepare than all of a claim.
+-- A lane is a queue at one priority. This is the next one of a queue, with the time of its first
+-- run. Asked again and again, it hops from lane to lane in the index, however many runs each of
+-- them holds; as one recursive statement it would take longer to prepare than all of a claim.
 SELECT queue, priority, wake_at FROM runs INDEXED BY runs_claim
-WHERE ns = :ns AND (queue, priority) > (:queue, :priority) AND wake_at IS NOT NULL
+WHERE ns = ? AND queue = ? AND priority > ? AND wake_at IS NOT NULL
+ORDER BY priority, wake_at
+LIMIT 1
+
+-- name: next_queue
+-- The first lane of the next queue. Not one statement with the other: to compare both columns at
+-- once, SQLite walks through the lane that is to be left behind.
+SELECT queue, priority, wake_at FROM runs INDEXED BY runs_claim
+WHERE ns = ? AND queue > ? AND wake_at IS NOT NULL
 ORDER BY queue, priority, wake_at
 LIMIT 1
 
