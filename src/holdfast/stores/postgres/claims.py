@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.model.events import Event
 from holdfast.model.queues import NEGLECTED, PRIORITIES
 from holdfast.model.run import Run
-from holdfast.model.writes import Claim, Claimed
+from holdfast.model.writes import Claim, Claimed, Reap
 from holdfast.stores import processes
 from holdfast.stores.postgres.statements import Statement, fragments, statement
 from holdfast.stores.postgres.target import Row
@@ -53,6 +53,21 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
         "address": processes.this(),
         "info": claim.info,
     }
+
+
+def taking_over(claim: Claim, reap: Reap, now: int | None) -> dict[str, Any]:
+    """Return what the statement is given that takes a gone worker's runs for another."""
+    return {
+        **taking(claim, now),
+        "dead": reap.worker,
+        "known_dead": reap.known_dead,
+        "reason": gone(reap),
+    }
+
+
+def gone(reap: Reap) -> str:
+    """Return why runs that were held are not any more."""
+    return f"worker {reap.worker} is gone"
 
 
 def seen(row: Row, taken: Claimed) -> Claimed:

@@ -31,6 +31,7 @@ from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.takeover import Ahead, Left, left_behind, take_over
 from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
 
@@ -57,6 +58,9 @@ class PostgresStore(Inspection, Transacting):
         self._listener: Listener | None = None
         self._dialling: set[asyncio.Task[None]] = set()
         self._has_looked = False
+        self._left: Sequence[Left] = ()
+        """What processes of this machine that have ended held when this was opened."""
+        self._ahead: Ahead | None = None
         self._managed: set[str] = set()
         """Namespaces in which queues are managed: no queue ever stops being so."""
         self._me = uuid4().hex
@@ -82,10 +86,7 @@ class PostgresStore(Inspection, Transacting):
         self._business = Business(target, self.test_time, self._tell)
         try:
             with reading():
-                # To connect takes longer than all that is asked then: two lines at a time. A
-                # worker's first question goes on the one that is not waited for twice.
-                self._dial(self._writes)
-                await self._claims.dial()
+                # A worker's first question goes on the line that is greeted.
                 await self._greet(self._claims)
         except BaseException:
             await self._hang_up()
@@ -94,16 +95,18 @@ class PostgresStore(Inspection, Transacting):
     async def _greet(self, line: Line) -> None:
         """See that the database can be used, and ask what time it is."""
         sent = self._database.ticked()
-        greeted = await checks.greet(line, self._target)
+        # To connect takes longer than all that is asked then: a second line, while it is answered.
+        greeted = await checks.greet(line, self._target, lambda: self._dial(self._writes))
         if greeted is None:
             await checks.check(line, self._target)
             await checks.migrate(line)
             sent = self._database.ticked()
             [[now]] = await line.fetch(SQL.clock)
-            greeted = now, "".join(row[0] for row in await line.fetch(SQL.closed_by))
-        now, closed = greeted
-        self._database.learn(now, sent)
-        role, _, place = closed.partition(" ")
+            closed = "".join(row[0] for row in await line.fetch(SQL.closed_by))
+            greeted = checks.Greeted(now, closed, ())
+        self._database.learn(greeted.now, sent)
+        self._left = left_behind(greeted.holders)
+        role, _, place = greeted.closed.partition(" ")
         self.moved_to = place if role == "source" else ""
         if role == "target":
             raise StoreMoved(role=role, place=place)
@@ -169,6 +172,28 @@ class PostgresStore(Inspection, Transacting):
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
+        known = Claimed()
+        if claim.eager and not claim.reaps:
+            known = await self._take_known(claim, self.test_time())
+            if known.runs:
+                return known  # they begin before anything else is looked at
+        self._ahead = None
+        found = await self._look_and_take(claim)
+        return found._replace(reaped=known.reaped) if known.reaped else found
+
+    async def _take_known(self, claim: Claim, now: int | None) -> Claimed:
+        """Take what the dead have left, without a search."""
+        with _writing():
+            if self._left:
+                self._ahead = Ahead.of(self._left, claim, self._writes)
+                over = await take_over(self._claims, claim, self._left, now)
+                self._left = ()
+                if sum(freed for _, freed in over.reaped) > len(over.runs):
+                    self._tell([Notice(what="ready")])
+                return over
+        return Claimed()
+
+    async def _look_and_take(self, claim: Claim) -> Claimed:
         now, seen = self.test_time(), None
         # Also when it is the first time: only a look shows what the dead have left.
         if not (claim.reaps or (claim.eager and self._has_looked)):
@@ -216,6 +241,10 @@ class PostgresStore(Inspection, Transacting):
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
         with reading():
+            if not after and self._ahead is not None and self._ahead.is_of(ns, run):
+                ahead, self._ahead = self._ahead, None
+                if (loaded := await ahead.loaded()) is not None:
+                    return loaded
             return await reader.load(self._reading_line(), ns, run, after)
 
     async def message(self, ns: str, run: str, id: str) -> Posted | None:
