@@ -34,6 +34,7 @@ ONLY_SQLITE = {
 ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "has_schema", "link", "timeline", "schema_version",
     "mark_schema", "lock_schema", "sizes", "is_pruned_lately", "reap_worker", "take_over",
+    "claim_named",
     "lock_run", "look", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",

@@ -4,7 +4,9 @@ NOTIFY takes one lock for the whole database when its transaction commits, so it
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
 rung, else a moment later for everything that came meanwhile. That a run only goes on is told a
 while later: else a quick run would ring for every few of its steps. A notice says
-only *look*, and what for, if it is one thing: who hears of a job need not look for runs.
+only *look*, and what for, if it is one thing: who hears of a job need not look for runs. If it is
+one run that can be claimed, it is named, so that it can be taken without a search; but only by an
+id that we made, which tells nothing: everybody in the database can listen.
 Whoever does not hear it, because it was lost or because a pooler eats it, looks all
 the same at the next poll.
 """
@@ -17,6 +19,7 @@ import logging
 import math
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
@@ -44,8 +47,11 @@ PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
-ANYTHING = "unknown"
-"""What workers hear if there may be anything to see."""
+
+
+NIL = str(UUID(int=0))
+HEX = str.maketrans("123456789abcdef", "0" * 15)
+"""To tell whether a text looks like an id that we made."""
 
 
 class Ringer:
@@ -56,6 +62,8 @@ class Ringer:
         self._is_told = False
         """Whether there is something that others have not heard of."""
         self._for_workers: set[str] = set()
+        self._ready: list[str] = []
+        """Which runs can be claimed, of those that are named to others."""
         self._rang = self._due = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._ringing: asyncio.Task[None] | None = None
@@ -67,8 +75,7 @@ class Ringer:
         for notice in told:
             if notice.what != "events":
                 is_urgent = True
-                if notice.what in FOR_WORKERS:
-                    self._for_workers.add(notice.what)
+                self._note(notice)
         if is_urgent:
             due = self._rang + MOMENT
         elif is_first:
@@ -79,6 +86,12 @@ class Ringer:
             self._due = due
             if self._ringing is None:
                 self._aim()
+
+    def _note(self, notice: Notice) -> None:
+        if notice.what in FOR_WORKERS:
+            self._for_workers.add(notice.what)
+            if notice.what == "ready":
+                self._ready.append(_named(notice))
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
@@ -107,6 +120,7 @@ class Ringer:
         payload = self._payload()
         self._is_told = False
         self._for_workers.clear()
+        self._ready.clear()
         self._rang = asyncio.get_running_loop().time()
         try:
             await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
@@ -121,18 +135,26 @@ class Ringer:
         """Return whom a ring is for, of whom it is, and what workers should look for."""
         whats = self._for_workers
         what = f" {min(whats)}" if len(whats) == 1 else ""
+        if whats == {"ready"} and len(self._ready) == 1:
+            what += self._ready[0]
         return (EVERYBODY if whats else WAITERS) + self._me + what
+
+
+def _named(notice: Notice) -> str:
+    """Return how a run is named to other processes; nothing if a person gave it its name."""
+    is_ours = len(notice.run) == len(NIL) and notice.run.translate(HEX) == NIL
+    return f" {notice.ns} {notice.run}" if is_ours else ""
 
 
 class Listener:
     """Hears what other processes ring, on a connection of its own, and comes back when it is cut.
 
-    `hear` is called with what workers should look for; nothing, if they are not meant. It is also
+    `hear` is called with what workers should look for; None, if they are not meant. It is also
     called when listening begins, and after each reconnect: what was rung before is lost.
     """
 
     def __init__(
-        self, target: Target, me: str, hear: Callable[[str], None], worker: str = ""
+        self, target: Target, me: str, hear: Callable[[Notice | None], None], worker: str = ""
     ) -> None:
         self._target, self._me, self._hear = target, me, hear
         self.worker = worker
@@ -185,7 +207,7 @@ class Listener:
         self.statements += 1
         async with asyncio.timeout(CONNECT_SECONDS):
             await connection.add_listener(CHANNEL, self._rung)
-        self._hear(ANYTHING)
+        self._hear(Notice())
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE):
@@ -196,6 +218,11 @@ class Listener:
 
     def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         said = str(payload)
-        sender, _, what = said[1:].partition(" ")
-        if sender != self._me:
-            self._hear((what or ANYTHING) if said.startswith(EVERYBODY) else "")
+        sender, _, told = said[1:].partition(" ")
+        if sender == self._me:
+            return
+        if not said.startswith(EVERYBODY):
+            self._hear(None)
+            return
+        what, ns, run = (*told.split(" ", 2), "", "", "")[:3]
+        self._hear(Notice(ns, run, what) if what else Notice())

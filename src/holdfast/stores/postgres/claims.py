@@ -47,6 +47,7 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
     return {
         **looking(claim, now),
         "limit": claim.limit,
+        "hints": list(claim.hints),
         "names_convicts": claim.suspects > 0,
         "strikes": min(claim.strikes, MOST),
         "lease": claim.lease,

@@ -182,7 +182,7 @@ class PostgresStore(Inspection, Transacting):
         return found._replace(reaped=known.reaped) if known.reaped else found
 
     async def _take_known(self, claim: Claim, now: int | None) -> Claimed:
-        """Take what the dead have left, without a search."""
+        """Take what the dead have left, or what a hint named, without a search."""
         with _writing():
             if self._left:
                 self._ahead = Ahead.of(self._left, claim, self._writes)
@@ -191,6 +191,9 @@ class PostgresStore(Inspection, Transacting):
                 if sum(freed for _, freed in over.reaped) > len(over.runs):
                     self._tell([Notice(what="ready")])
                 return over
+            if claim.hints and self._has_looked and claim.ns not in self._managed:
+                rows = await self._claims.fetch(SQL.claim_named, **claims.taking(claim, now))
+                return claims.taken(rows)
         return Claimed()
 
     async def _look_and_take(self, claim: Claim) -> Claimed:
@@ -302,15 +305,15 @@ class PostgresStore(Inspection, Transacting):
 
         return stop
 
-    def _rung(self, what: str) -> None:
-        """Have those look who listen for others' changes; workers only for `what` there may be."""
+    def _rung(self, rung: Notice | None) -> None:
+        """Have those look who listen for others' changes; workers only for what there may be."""
         for hear in tuple(self._hearers):
             if hear in self._near:
                 continue
             if hear not in self._workers:
                 hear([Notice()])
-            elif what:
-                hear([Notice(what=what)])
+            elif rung is not None:
+                hear([rung])
 
     def _tell(self, heard: list[Notice]) -> None:
         if self._rings:
