@@ -131,7 +131,7 @@ async def test_who_speaks_no_tls_is_asked_for_it_once(postgres_store):
         assert proxy.greetings[3:] == ["plain", "tls"], "asked again, now that it is wanted"
 
 
-async def test_a_start_learns_the_way_from_its_one_question(postgres_store):
+async def test_a_start_learns_the_way_from_its_one_question(postgres_store, monkeypatch):
     target, asked = Target(postgres_store), []
     learn = target._learn
 
@@ -139,7 +139,7 @@ async def test_a_start_learns_the_way_from_its_one_question(postgres_store):
         asked.append(question)
         return await learn(connection, question)
 
-    target._learn = watched
+    monkeypatch.setattr(target, "_learn", watched)
     store = PostgresStore(target, rings=False)
     await store.open()
     assert (asked[0], store.statements, target.is_pooled) == (AT_HOME, 1, False)

@@ -41,8 +41,15 @@ def claim(**fields: Any) -> Claim:
     return Claim("default", "B", ("w",), lease=LEASE, **given)
 
 
+def store_of(harness: Harness) -> PostgresStore:
+    return cast("PostgresStore", harness.store)
+
+
 async def newcomer(harness: Harness) -> PostgresStore:
-    return cast("PostgresStore", await harness.another())
+    """Return a store that was opened after all that, and has done what nobody waits for."""
+    store = cast("PostgresStore", await harness.another())
+    await asyncio.gather(*store._errands)
+    return store
 
 
 async def test_what_the_dead_left_is_taken_in_one_statement(
@@ -100,11 +107,11 @@ async def test_it_is_as_if_they_were_reaped_and_then_claimed(
             return [run.id[1:] for run in claimed.runs], [count for _, count in claimed.reaped]
 
         assert (len(told(over)[0]), told(over)[1]) == (len(told(other)[0]), told(other)[1])
-        rows = {run.id: run for run in (await harness.store.dump()).runs}
+        rows = {run.id: run for run in (await store_of(harness).dump()).runs}
         taken = set(told(over)[0])
         assert taken == set(told(other)[0])
-        for n in ("0", "1", "2", "x", "q"):
-            assert like(rows[f"A{n}"]) == like(rows[f"C{n}"]), n
+        for name in ("0", "1", "2", "x", "q"):
+            assert like(rows[f"A{name}"]) == like(rows[f"C{name}"]), name
 
 
 def like(run: Run) -> tuple[object, ...]:
@@ -186,7 +193,7 @@ async def test_what_was_read_ahead_counts_only_if_nothing_came_in_between(
 ) -> None:
     async with opened(postgres_store) as harness:
         run = await harness.held("r", worker="A")
-        store = cast("PostgresStore", harness.store)
+        store = store_of(harness)
         left = Left("A", ended, "default", "r", "w", "1")
         ahead = Ahead(store._writes, left)
         await asyncio.wait((ahead._reading,))
@@ -211,3 +218,20 @@ async def test_nothing_is_read_ahead_that_will_not_be_taken(
         before = other._writes.statements
         assert (await other.claim(claim())).reaped == (("A", 1),)
         assert (other._writes.statements, other._ahead) == (before, None)
+
+
+async def test_what_is_rehearsed_changes_nothing(postgres_store: str, ended: str) -> None:
+    async with opened(postgres_store) as harness:
+        await harness.held("r", worker="A")
+        await dies(harness, "A", ended)
+        before = await store_of(harness).dump()
+        other = await newcomer(harness)
+        assert other._claims.statements > 1, "it was rehearsed"
+        assert await store_of(harness).dump() == before
+        assert ids((await other.claim(claim())).runs) == ["r"]
+
+
+async def test_where_nobody_died_nothing_is_rehearsed(postgres_store: str) -> None:
+    async with opened(postgres_store) as harness:
+        await harness.held("r", worker="A")
+        assert (await newcomer(harness)).statements == 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
@@ -31,7 +32,14 @@ from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.statements import queries
-from holdfast.stores.postgres.takeover import Ahead, Left, left_behind, take_over
+from holdfast.stores.postgres.takeover import (
+    Ahead,
+    Left,
+    left_behind,
+    rehearse_reading,
+    rehearse_taking,
+    take_over,
+)
 from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
 
@@ -56,7 +64,7 @@ class PostgresStore(Inspection, Transacting):
         self._workers: list[Hear] = []
         self._near: list[Hear] = []
         self._listener: Listener | None = None
-        self._dialling: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[None]] = set()
         self._has_looked = False
         self._left: Sequence[Left] = ()
         """What processes of this machine that have ended held when this was opened."""
@@ -106,6 +114,10 @@ class PostgresStore(Inspection, Transacting):
             greeted = checks.Greeted(now, closed, ())
         self._database.learn(greeted.now, sent)
         self._left = left_behind(greeted.holders)
+        if self._left:
+            self._begin(rehearse_taking(line))
+            self._begin(rehearse_reading(self._writes))
+            await asyncio.sleep(0)  # so that they are on their way
         role, _, place = greeted.closed.partition(" ")
         self.moved_to = place if role == "source" else ""
         if role == "target":
@@ -123,18 +135,22 @@ class PostgresStore(Inspection, Transacting):
 
     def _dial(self, line: Line) -> None:
         """Connect a line that will be needed soon. Should this fail, its first use tells."""
-        dialling = asyncio.create_task(line.dial())
-        self._dialling.add(dialling)
-        dialling.add_done_callback(self._dialled)
+        self._begin(line.dial())
 
-    def _dialled(self, dialling: asyncio.Task[None]) -> None:
-        self._dialling.discard(dialling)
-        if not dialling.cancelled():
-            dialling.exception()  # whoever uses the line will meet it again
+    def _begin(self, errand: Coroutine[Any, Any, None]) -> None:
+        """Do with a line what nobody waits for."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, errand: asyncio.Task[None]) -> None:
+        self._errands.discard(errand)
+        if not errand.cancelled():
+            errand.exception()  # whoever uses the line will meet it again
 
     async def _hang_up(self) -> None:
         # To the end: the driver leaves something behind if it is stopped while it connects.
-        await asyncio.gather(*self._dialling, return_exceptions=True)
+        await asyncio.gather(*self._errands, return_exceptions=True)
         for line in self._lines:
             await line.close()
         await self._business.close()

@@ -46,6 +46,21 @@ def left_behind(holders: Sequence[str]) -> Sequence[Left]:
     return [left for left in told if processes.has_ended(left.address)]
 
 
+async def rehearse_taking(line: Line) -> None:
+    """Have a session plan what it will be asked next, by asking it of nobody.
+
+    A worker is being made meanwhile, and has nothing to ask yet.
+    """
+    nobody = claims.taking_over(Claim("", "", (), limit=0, lease=0), Reap(""), None)
+    await line.fetch(SQL.take_over, **nobody)
+
+
+async def rehearse_reading(line: Line) -> None:
+    """The same, for who reads a history ahead."""
+    load, given = reader.loading("", "", 0)
+    await line.fetch(load, **given)
+
+
 async def take_over(line: Line, claim: Claim, dead: Sequence[Left], now: int | None) -> Claimed:
     """Take the runs of the dead, as far as the claim goes; the rest goes back to the queue."""
     runs, reaped = list[Run](), list[tuple[str, int]]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from holdfast.model.status import RUN_MOVES
 from holdfast.testing.clock import SECOND
@@ -178,7 +179,7 @@ async def test_a_hint_gives_nobody_a_run_that_is_not_theirs(harness: Harness) ->
     await harness.closed("closed", worker="B")
     await suspect(harness, "suspect")
     hints = ("later", "unknown", "elsewhere", "foreign", "held", "closed", "nobody")
-    served: dict[str, object] = {"queues": ("default",), "eager": True}
+    served: dict[str, Any] = {"queues": ("default",), "eager": True}
     assert (await harness.claim(hints=hints, **served, suspects=0)).runs == ()
     claimed = await harness.claim(hints=(*hints, "suspect"), **served, suspects=0)
     assert claimed.runs == ()
