@@ -166,6 +166,18 @@ async def test_only_the_first_claim_takes_over(postgres_store: str, ended: str) 
         assert (await other.claim(claim())).dead == (("A", True),)
 
 
+async def test_who_came_back_under_the_same_id_is_left_alone(
+    postgres_store: str, ended: str
+) -> None:
+    async with opened(postgres_store) as harness:
+        run = await harness.held("r", worker="A")
+        await dies(harness, "A", ended)
+        other = await newcomer(harness)
+        await harness.renew("A")  # from here, by a process that lives
+        assert (await other.claim(claim())).runs == ()
+        assert await harness.commit(run, answer("a#1")) == "applied"
+
+
 # --- the history that is read ahead
 
 

@@ -247,7 +247,7 @@ async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
 
 def reaping(reap: Reap, now: int | None) -> dict[str, Any]:
     """Return what the statement is given that takes the runs of a worker."""
-    reason = gone(reap)
+    reason = gone(reap.worker)
     return {"worker": reap.worker, "known_dead": reap.known_dead, "now": now, "reason": reason}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.model.events import Event
 from holdfast.model.queues import NEGLECTED, PRIORITIES
 from holdfast.model.run import Run
-from holdfast.model.writes import Claim, Claimed, Reap
+from holdfast.model.writes import Claim, Claimed
 from holdfast.stores import processes
 from holdfast.stores.postgres.statements import Statement, fragments, statement
 from holdfast.stores.postgres.target import Row
@@ -56,19 +56,14 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
     }
 
 
-def taking_over(claim: Claim, reap: Reap, now: int | None) -> dict[str, Any]:
-    """Return what the statement is given that takes a gone worker's runs for another."""
-    return {
-        **taking(claim, now),
-        "dead": reap.worker,
-        "known_dead": reap.known_dead,
-        "reason": gone(reap),
-    }
+def taking_over(claim: Claim, worker: str, process: str, now: int | None) -> dict[str, Any]:
+    """Return what the statement is given that takes a dead worker's runs for another."""
+    return {**taking(claim, now), "dead": worker, "ended": process, "reason": gone(worker)}
 
 
-def gone(reap: Reap) -> str:
-    """Return why runs that were held are not any more."""
-    return f"worker {reap.worker} is gone"
+def gone(worker: str) -> str:
+    """Return why runs that it held are held no more."""
+    return f"worker {worker} is gone"
 
 
 def seen(row: Row, taken: Claimed) -> Claimed:

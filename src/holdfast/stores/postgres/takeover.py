@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from holdfast.model.run import Loaded, Run
-from holdfast.model.writes import Claim, Claimed, Reap
+from holdfast.model.writes import Claim, Claimed
 from holdfast.stores import processes
 from holdfast.stores.postgres import claims, reader
 from holdfast.stores.postgres.connection import Line
@@ -51,7 +51,7 @@ async def rehearse_taking(line: Line) -> None:
 
     A worker is being made meanwhile, and has nothing to ask yet.
     """
-    nobody = claims.taking_over(Claim("", "", (), limit=0, lease=0), Reap(""), None)
+    nobody = claims.taking_over(Claim("", "", (), limit=0, lease=0), "", "", None)
     await line.fetch(SQL.take_over, **nobody)
 
 
@@ -69,7 +69,7 @@ async def take_over(line: Line, claim: Claim, dead: Sequence[Left], now: int | N
         rest = claim._replace(
             limit=max(claim.limit - len(runs), 0), suspects=max(claim.suspects - held, 0)
         )
-        given = claims.taking_over(rest, Reap(left.worker, known_dead=True), now)
+        given = claims.taking_over(rest, left.worker, left.address, now)
         rows = await line.fetch(SQL.take_over, **given)
         runs += [Run._make(row[1:]) for row in rows if row[1] is not None]
         if freed := rows[0][0]:

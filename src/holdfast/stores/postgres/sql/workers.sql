@@ -34,13 +34,13 @@ WITH gone AS (
 SELECT is_gone, (SELECT count(*) FROM freed) + (SELECT count(*) FROM jobs) AS freed FROM verdict
 
 -- name: take_over
--- As reap_worker and claim_runs, in one: what a worker that is gone held goes to another at once, as
--- far as that may have it, and back into the queue otherwise. Under a new epoch, with a strike.
--- Runs of managed queues go back: whoever takes those has to look at their lines.
+-- As reap_worker and claim_runs, in one: what a worker held whose process has ended goes to another
+-- at once, as far as that may have it, and back into the queue otherwise. Under a new epoch, with a
+-- strike. Runs of managed queues go back: whoever takes those has to look at their lines.
 WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
 , gone AS (
     DELETE FROM holdfast.workers
-    WHERE id = :dead AND (:known_dead::bool OR lease_until <= (SELECT now FROM clock))
+    WHERE id = :dead AND address = :ended
     RETURNING id
 )
 , verdict AS MATERIALIZED (
