@@ -25,6 +25,7 @@ from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
 from holdfast.stores.notices import FOR_WORKERS
 from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.doorbells import Doorbell
 from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
 from holdfast.stores.postgres.target import CONNECT_SECONDS, Connection, Target
@@ -57,8 +58,9 @@ HEX = str.maketrans("123456789abcdef", "0" * 15)
 class Ringer:
     """Tells other processes that there is something to see."""
 
-    def __init__(self, line: Line, me: str) -> None:
-        self._line, self._me = line, me
+    def __init__(self, line: Line, me: str, bell: Doorbell | None = None) -> None:
+        self._line, self._me, self._bell = line, me, bell
+        self._rings = 0
         self._is_told = False
         """Whether there is something that others have not heard of."""
         self._for_workers: set[str] = set()
@@ -122,6 +124,8 @@ class Ringer:
         self._for_workers.clear()
         self._ready.clear()
         self._rang = asyncio.get_running_loop().time()
+        if self._bell is not None:
+            self._bell.ring(payload)
         try:
             await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
         except (StoreError, *FAILED) as error:
@@ -132,12 +136,14 @@ class Ringer:
             self._aim()
 
     def _payload(self) -> str:
-        """Return whom a ring is for, of whom it is, and what workers should look for."""
+        """Return whom a ring is for, of whom and which it is, and what workers should look for."""
+        self._rings += 1
+        me = self._me if self._bell is None else f"{self._me}.{self._rings}"
         whats = self._for_workers
         what = f" {min(whats)}" if len(whats) == 1 else ""
         if whats == {"ready"} and len(self._ready) == 1:
             what += self._ready[0]
-        return (EVERYBODY if whats else WAITERS) + self._me + what
+        return (EVERYBODY if whats else WAITERS) + me + what
 
 
 def _named(notice: Notice) -> str:
@@ -154,9 +160,14 @@ class Listener:
     """
 
     def __init__(
-        self, target: Target, me: str, hear: Callable[[Notice | None], None], worker: str = ""
+        self,
+        target: Target,
+        me: str,
+        hear: Callable[[Notice | None], None],
+        bell: Doorbell,
+        worker: str = "",
     ) -> None:
-        self._target, self._me, self._hear = target, me, hear
+        self._target, self._me, self._hear, self._bell = target, me, hear, bell
         self.worker = worker
         """Whose ears these are, if a worker's."""
         self.statements = 0
@@ -168,6 +179,7 @@ class Listener:
     async def close(self) -> None:
         """Hear no more."""
         self._is_over = True
+        self._bell.close()
         # The driver leaves something behind if it is stopped while it connects.
         if not self._is_connecting:
             self._task.cancel()
@@ -206,7 +218,8 @@ class Listener:
             return
         self.statements += 1
         async with asyncio.timeout(CONNECT_SECONDS):
-            await connection.add_listener(CHANNEL, self._rung)
+            await connection.add_listener(CHANNEL, self._notified)
+        self._bell.hang(lambda said: self._rung(said, by_bell=True))
         self._hear(Notice())
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):
@@ -216,10 +229,15 @@ class Listener:
             self.statements += 1
             await connection.fetchval(SQL.clock.text, timeout=CONNECT_SECONDS)
 
-    def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        said = str(payload)
+    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._rung(str(payload), by_bell=False)
+
+    def _rung(self, said: str, *, by_bell: bool) -> None:
         sender, _, told = said[1:].partition(" ")
-        if sender == self._me:
+        process, _, number = sender.partition(".")
+        if process == self._me:
+            return
+        if number.isdigit() and not self._bell.is_news(process, int(number), by_bell=by_bell):
             return
         if not said.startswith(EVERYBODY):
             self._hear(None)

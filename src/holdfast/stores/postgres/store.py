@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
@@ -26,6 +25,7 @@ from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.business import Business, Transacting
 from holdfast.stores.postgres.clock import DatabaseClock
 from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.doorbells import Doorbell, new_name
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
@@ -71,7 +71,8 @@ class PostgresStore(Inspection, Transacting):
         self._ahead: Ahead | None = None
         self._managed: set[str] = set()
         """Namespaces in which queues are managed: no queue ever stops being so."""
-        self._me = uuid4().hex
+        self._me = new_name()
+        self._bell = Doorbell(self._me)
         self.jobs: Jobs = PostgresJobs(
             lambda: self._claims, lambda: self._reads, self.test_time, _writing
         )
@@ -89,7 +90,7 @@ class PostgresStore(Inspection, Transacting):
         self._searches = Line(target, {"application_name": "holdfast searches"})
         self._bells = Line(target, {"application_name": "holdfast bells"})
         self._heartbeat = Heartbeat(target, self.test_time)
-        self._ringer = Ringer(self._bells, self._me)
+        self._ringer = Ringer(self._bells, self._me, self._bell)
         self._writer = Writer(self._writes, self.test_time, self._tell)
         self._business = Business(target, self.test_time, self._tell)
         try:
@@ -310,7 +311,7 @@ class PostgresStore(Inspection, Transacting):
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:
-            self._listener = Listener(self._target, self._me, self._rung, worker)
+            self._listener = Listener(self._target, self._me, self._rung, self._bell, worker)
         if worker and self._listener is not None:
             self._listener.worker = worker
 
