@@ -166,7 +166,8 @@ class Target:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if not self._is_learned:
-                    row = answer = await self._learn(connection, question.asked)
+                    row = await self._learn(connection, question.asked)
+                    answer = None if self.is_pooled else row  # else it was asked less
                 elif self.is_pooled or not was_learned:
                     row = await self._ask(connection, SQL.link)
                 else:
