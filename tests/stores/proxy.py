@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 REFUSAL = b"SFATAL\0C08P01\0Munsupported startup parameter: statement_timeout\0\0"
+UNENCRYPTED = b"SFATAL\0C28000\0Mno pg_hba.conf entry for host, no encryption\0\0"
 
 
 class Proxy:
@@ -23,6 +24,10 @@ class Proxy:
         """How many bytes of answers come through, all in all, before every link is cut, once."""
         self.cuts = True
         """Whether links are cut then, or swallow the rest."""
+        self.greetings: list[str] = []
+        """How each link began: `tls` was asked for, or it was `plain`."""
+        self.wants_tls = False
+        """Whether who does not ask for it is sent away."""
         self._links: set[asyncio.StreamWriter] = set()
         self._up, self._refuses = urlsplit(upstream), refuses_settings
         self._pumps: set[asyncio.Task[None]] = set()
@@ -51,12 +56,15 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            first = await _startup(reader, writer)
+            first, asked = await _startup(reader, writer)
         except (EOFError, ConnectionError):  # it has thought better of it
             writer.close()
             return
-        if self._refuses and b"statement_timeout" in first:
-            writer.write(b"E" + (len(REFUSAL) + 4).to_bytes(4, "big") + REFUSAL)
+        self.greetings.append("tls" if asked else "plain")
+        refusal = REFUSAL if self._refuses and b"statement_timeout" in first else b""
+        refusal = UNENCRYPTED if self.wants_tls and not asked else refusal
+        if refusal:
+            writer.write(b"E" + (len(refusal) + 4).to_bytes(4, "big") + refusal)
             writer.close()
             return
         from_server, to_server = await asyncio.open_connection(self._up.hostname, self._up.port)
@@ -85,13 +93,17 @@ class Proxy:
             target.close()
 
 
-async def _startup(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """Return the first packet with parameters; encryption is declined."""
+async def _startup(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[bytes, bool]:
+    """Return the first packet with parameters, and if encryption was asked for. It is declined."""
+    asked = False
     while True:
         size = await reader.readexactly(4)
         packet = size + await reader.readexactly(int.from_bytes(size, "big") - 4)
         if packet != SSL_REQUEST:
-            return packet
+            return packet, asked
+        asked = True
         writer.write(b"N")
 
 

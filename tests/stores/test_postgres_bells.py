@@ -1,10 +1,13 @@
 """When a process rings for others: at once, but never in a storm."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, cast
 
+import pytest
+
 from holdfast.model.writes import Notice
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.bells import MOMENT, WHILE, Ringer
 from holdfast.stores.postgres.connection import Line
 from holdfast.testing.loop import VirtualLoop
@@ -13,6 +16,8 @@ GOES_ON = [Notice("default", "r", "events")]
 ENDED = [Notice("default", "r", "closed")]
 READY = [Notice("default", "r", "ready")]
 JOB = [Notice("default", "r", "job"), *GOES_ON]
+OURS = "01a1eba6-b403-7326-a42f-05903f696de5"
+NAMED = [Notice("shop", OURS, "ready")]
 
 
 class Recorder:
@@ -91,3 +96,41 @@ def test_what_came_last_is_told_before_the_line_is_closed() -> None:
         return line.rung
 
     assert on_virtual_time(main()) == [(0, "cme"), (0.001, "wme ready")]
+
+
+def test_a_run_that_can_be_claimed_is_named_if_it_is_one() -> None:
+    assert rung((0, NAMED)) == [(0, f"wme ready shop {OURS}")]
+    assert rung((0, NAMED), (0.5, ENDED)) == [(0, f"wme ready shop {OURS}"), (0.5, "cme")]
+    told = rung((0, ENDED), (0.001, NAMED), (0.002, NAMED), (0.5, [*NAMED, *JOB]))
+    assert told == [(0, "cme"), (MOMENT, "wme ready"), (0.5, "wme")]
+
+
+@pytest.mark.parametrize("id", ["order-42", "a" * 36, OURS.upper(), f"{OURS[:-1]} "])
+def test_a_name_that_a_person_gave_is_told_to_nobody(id: str) -> None:
+    assert rung((0, [Notice("shop", id, "ready")])) == [(0, "wme ready")]
+
+
+async def test_a_worker_elsewhere_hears_the_name(postgres_store: str) -> None:
+    heard, told = list[Notice](), asyncio.Event()
+
+    def hear(notices: Sequence[Notice]) -> None:
+        heard.extend(notices)
+        told.set()
+
+    near, far = PostgresStore(postgres_store), PostgresStore(postgres_store)
+    await near.open()
+    await far.open()
+    try:
+        far.listen(hear, worker="W")
+        await asyncio.wait_for(told.wait(), 10)  # when listening begins
+        assert heard == [Notice()]
+        for notices in (NAMED, READY, ENDED, JOB):
+            await asyncio.sleep(2 * MOMENT)
+            near._tell(notices)
+        async with asyncio.timeout(10):
+            while len(heard) < 4:  # noqa: ASYNC110 - a callback sets no event twice
+                await asyncio.sleep(0.01)
+    finally:
+        await near.close()
+        await far.close()
+    assert heard[1:] == [*NAMED, Notice(what="ready"), Notice(what="job")]

@@ -23,6 +23,15 @@ async def test_the_store_does_without_settings_of_its_own(postgres_store, caplog
     assert "ALTER ROLE" in caplog.text
 
 
+async def test_a_start_takes_one_statement_through_a_pooler_too(postgres_store):
+    async with proxied(postgres_store, refuses_settings=True) as pooler:
+        store = PostgresStore(pooler.url, rings=False)
+        await store.open()
+        assert store._claims.statements == 3, "one, with a transaction around it"
+        assert store._target.forgets
+        await store.close()
+
+
 @pytest.mark.timeout(30)
 async def test_workers_find_their_work_by_polling(postgres_store):
     app = hf.App("pooled")

@@ -8,8 +8,11 @@ import pytest
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.checks import AT_HOME
+from holdfast.stores.postgres.target import Question, Target
 from holdfast.stores.postgres.types import ARRAYS
 from holdfast.testing.postgres import VARIABLE, PostgresServer
+from tests.stores.proxy import proxied
 
 
 async def opened(url: str) -> PostgresStore:
@@ -115,3 +118,37 @@ async def test_the_driver_asks_for_no_type(postgres_store):
     assert (list(map(len, row)), len(asked)) == ([1] * len(ARRAYS), 1)
     await connection.close()
     await store.close()
+
+
+async def test_who_speaks_no_tls_is_asked_for_it_once(postgres_store):
+    async with proxied(postgres_store) as proxy:
+        target = Target(proxy.url)
+        for _ in range(3):
+            await target.release(await target.connect({}))
+        assert proxy.greetings == ["tls", "plain", "plain"]
+        proxy.wants_tls = True
+        await target.release(await target.connect({}))
+        assert proxy.greetings[3:] == ["plain", "tls"], "asked again, now that it is wanted"
+
+
+async def test_a_start_learns_the_way_from_its_one_question(postgres_store, monkeypatch):
+    target, asked = Target(postgres_store), []
+    learn = target._learn
+
+    async def watched(connection, question):
+        asked.append(question)
+        return await learn(connection, question)
+
+    monkeypatch.setattr(target, "_learn", watched)
+    store = PostgresStore(target, rings=False)
+    await store.open()
+    assert (asked[0], store.statements, target.is_pooled) == (AT_HOME, 1, False)
+    await store.close()
+
+
+async def test_a_database_without_our_schema_answers_who_it_is(postgres_url):
+    target = Target(postgres_url)
+    met = await target.meet({}, Question(AT_HOME))
+    assert met.answer is not None
+    assert ("pid" in met.answer, "present" in met.answer) == (True, False)
+    await target.release(met.connection)

@@ -32,8 +32,9 @@ ONLY_SQLITE = {
 }  # fmt: skip
 
 ONLY_POSTGRES = {
-    "clock", "server", "server_at_home", "link", "timeline", "schema_version", "mark_schema",
-    "lock_schema", "sizes", "is_pruned_lately", "reap_worker",
+    "clock", "server", "server_at_home", "has_schema", "link", "timeline", "schema_version",
+    "mark_schema", "lock_schema", "sizes", "is_pruned_lately", "reap_worker", "take_over",
+    "claim_named",
     "lock_run", "look", "lanes", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",

@@ -375,6 +375,9 @@ class Claim(NamedTuple):
     eager: bool = False
     """There was a hint that runs wait: try to take them without looking first, also from workers
     that the store knows to be dead."""
+    hints: tuple[str, ...] = ()
+    """All runs that there was a hint of. A store that is asked eagerly may take just these: what
+    else waits is found by the next look."""
     queues: tuple[str, ...] | None = None
     """The queues it serves, each named once; None stands for all there are."""
     schedules: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.target import Connection, Target
+from holdfast.stores.postgres.target import Connection, Met, Question, Target
 from holdfast.testing.inline import Elsewhere, InlineStore
 
 Clock = Callable[[], int]
@@ -31,15 +31,15 @@ class Shared(Target):
         self._idle: dict[frozenset[tuple[str, str]], list[Connection[Any]]] = {}
         self._known: dict[Connection[Any], frozenset[tuple[str, str]]] = {}
 
-    async def connect(self, settings: Mapping[str, str]) -> Connection[Any]:
+    async def meet(self, settings: Mapping[str, str], question: Question) -> Met:
         """Return a connection that nobody uses, or a new one."""
         kind = frozenset(settings.items())
         idle = self._idle.setdefault(kind, [])
         while idle and idle[-1].is_closed():  # the server has ended it meanwhile
             idle.pop()
-        connection = idle.pop() if idle else await super().connect(settings)
-        self._known[connection] = kind
-        return connection
+        met = Met(idle.pop(), None) if idle else await super().meet(settings, question)
+        self._known[met.connection] = kind
+        return met
 
     async def release(self, connection: Connection[Any]) -> None:
         """Take it back."""

@@ -17,6 +17,7 @@ from holdfast.errors import UNREADABLE, HoldfastError, StoreError, UnknownWorkfl
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard, paranoid, unlocking
+from holdfast.hosts.worker.claiming import CLAIM_LIMIT, SUSPECT, Rest, claim_of
 from holdfast.hosts.worker.clockwork import Clockwork
 from holdfast.hosts.worker.collecting import collect_for_life
 from holdfast.hosts.worker.convict import history_of, verdict
@@ -50,11 +51,6 @@ from holdfast.ports.store import Store
 
 log = logging.getLogger("holdfast.worker")
 
-HEAD_START = 0.002
-"""Seconds that runs which were just taken have for themselves, before we look at all others."""
-CLAIM_LIMIT = 100
-SUSPECT = 2
-"""Strikes from which on a run is held alone among its like."""
 PATIENCE = (0.05, 5.0)
 """First and longest wait between two tries at a store that is away, in seconds."""
 
@@ -97,10 +93,11 @@ class Worker:
         self._stopping = False
         self._is_crowded = False
         """More runs may wait than there was room for at the last claim."""
+        self._rest = Rest(app.namespace)
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         queues = self.settings.queues
-        self._queues = None if queues is None else tuple(queues)
+        self.queues = None if queues is None else tuple(queues)
         self._leftovers = Leftovers(queues)
         self.info = introduced(app, queues)
         self.jobs = JobHost(self)
@@ -119,20 +116,25 @@ class Worker:
         self._unlisten = self.store.listen(self._hear, worker=self.id)
         self._uncapture = capture(self.app.logs)
         if self._watch is not None:
-            self._watch.aim()
-        # The watch is started by the lease's thread: the first run need not wait for two.
-        self._lease.start(self._watch.start if self._watch else None)
-        if self._watch is not None:
             # Not at once: the first runs need the interpreter more.
             self._linting = asyncio.get_running_loop().call_later(LINT_AFTER, lint_apart, self.app)
         if self.observing is not None:
             self.steps.entered = self.observing.entered
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
+        # Right after the first claim is sent: there is time for it until the answer comes.
+        asyncio.get_running_loop().call_soon(self._start_threads)
         self.beside(self._mend())
         self.jobs.start(SOON)
         self.beside(collect_for_life(self.store))
         return self
+
+    def _start_threads(self) -> None:
+        """Begin to renew the lease, and to watch the loop: nothing of a user's has run before."""
+        if self._watch is not None:
+            self._watch.aim()
+        # The watch is started by the lease's thread: the first run need not wait for two.
+        self._lease.start(self._watch.start if self._watch else None)
 
     async def __aexit__(
         self,
@@ -204,7 +206,7 @@ class Worker:
         self._is_crowded = self._is_crowded or len(self.sessions) >= self.settings.runs
         if self._stopping or self._is_crowded:
             return None
-        return self.id if self._queues is None or queue in self._queues else None
+        return self.id if self.queues is None or queue in self.queues else None
 
     @property
     def lease(self) -> Lease:
@@ -223,6 +225,7 @@ class Worker:
 
     def look_for_more(self) -> None:
         """Claim soon: there is room for one more run, or for the next suspect."""
+        self._rest.hear(Notice())
         self._poked.set()
         self.jobs.poke()
 
@@ -246,7 +249,7 @@ class Worker:
                 if self.health.is_degraded:
                     await self._lease.renew()
                     self.health.works()
-                wait = await self._claim(eager=poked)
+                wait = await self._claim(eager=poked and not self._rest.is_over)
                 delay = PATIENCE[0]
             except StoreError as error:
                 self.health.failed(error)
@@ -255,34 +258,20 @@ class Worker:
 
     async def _claim(self, *, eager: bool) -> float:
         """Take what can go on. Return how long to wait before looking again."""
-        room = min(self.settings.runs - len(self.sessions), CLAIM_LIMIT)
-        suspects = 1 - min(1, sum(s.run.strikes >= SUSPECT for s in self.sessions.values()))
-        before = tuple(self.sessions)
-        now = self.store.now()
+        before, now = tuple(self.sessions), self.store.now()
         self.health.look_at(now)
-        claim = Claim(
-            ns=self.app.namespace,
-            worker=self.id,
-            workflows=self.app.versions.claims(),
-            limit=max(room, 0),
-            lease=round(self.settings.lease * 1e6),
-            suspects=suspects,
-            info=self.info,
-            eager=eager,
-            strikes=self.settings.strikes,
-            queues=self._queues,
-            schedules=self._clockwork.wants_a_look(now),
-        )
+        schedules, hints = self._clockwork.wants_a_look(now), self._rest.hints()
+        # By their names only if nobody else can be waiting for a place.
+        hints = () if self._is_crowded else hints
+        claim = claim_of(self, schedules=schedules, eager=eager, hints=hints)
         claimed = await self.store.claim(claim)
-        self._is_crowded = len(claimed.runs) >= claim.limit
+        taken = len(claimed.runs)
+        self._is_crowded = taken >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
         self._shapes.keep_later({self.workflow_of(run) for run in claimed.runs}, self.beside)
-        taken = len(claimed.runs)
         if claimed.held is None:
-            await self._until_poked(HEAD_START)
-            before = tuple(self.sessions)
-            claimed = await self.store.claim(claim._replace(limit=0, eager=False))
+            return 0 if taken == CLAIM_LIMIT else self._rest.begin()
         self._tell_sessions(claimed, before)
         await self._take_strays(claimed, before)
         self._leftovers.tell(claimed)
@@ -292,7 +281,7 @@ class Worker:
         if claimed.dead:
             taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
         await self.retention.tend(idle=not taken)
-        return 0 if taken == CLAIM_LIMIT else self._pause_after(claimed)
+        return self._rest.end(0 if taken == CLAIM_LIMIT else self._pause_after(claimed))
 
     async def _reap(self, claim: Claim, claimed: Claimed) -> int:
         """Take runs from the dead, and claim what there is room for in the same commit."""
@@ -491,6 +480,7 @@ class Worker:
                     continue
             session = self.sessions.get(notice.run)
             if session is None or what == "ready":
+                self._rest.hear(notice)
                 self._poked.set()
                 if self.observing is not None:
                     self.observing.heard(notice)

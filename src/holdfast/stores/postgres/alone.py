@@ -32,6 +32,7 @@ from holdfast.model.writes import (
 )
 from holdfast.stores.postgres import caching, forks, jobs, kindred, limits, scheduling
 from holdfast.stores.postgres.bases import add_bases
+from holdfast.stores.postgres.claims import gone
 from holdfast.stores.postgres.connection import Ask
 from holdfast.stores.postgres.rounds import Round, as_bytes, kept, tag_rows
 from holdfast.stores.postgres.statements import queries
@@ -246,7 +247,7 @@ async def _reap(ask: Ask, write: Reap, now: int | None) -> Outcome:
 
 def reaping(reap: Reap, now: int | None) -> dict[str, Any]:
     """Return what the statement is given that takes the runs of a worker."""
-    reason = f"worker {reap.worker} is gone"
+    reason = gone(reap.worker)
     return {"worker": reap.worker, "known_dead": reap.known_dead, "now": now, "reason": reason}
 
 

@@ -4,7 +4,9 @@ NOTIFY takes one lock for the whole database when its transaction commits, so it
 commit of ours. After a commit the process rings on a line of its own: at once if it has not just
 rung, else a moment later for everything that came meanwhile. That a run only goes on is told a
 while later: else a quick run would ring for every few of its steps. A notice says
-only *look*, and what for, if it is one thing: who hears of a job need not look for runs.
+only *look*, and what for, if it is one thing: who hears of a job need not look for runs. If it is
+one run that can be claimed, it is named, so that it can be taken without a search; but only by an
+id that we made, which tells nothing: everybody in the database can listen.
 Whoever does not hear it, because it was lost or because a pooler eats it, looks all
 the same at the next poll.
 """
@@ -17,11 +19,13 @@ import logging
 import math
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from holdfast.errors import StoreError
 from holdfast.model.writes import Notice
 from holdfast.stores.notices import FOR_WORKERS
 from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.doorbells import Doorbell
 from holdfast.stores.postgres.failures import FAILED, asking
 from holdfast.stores.postgres.statements import queries
 from holdfast.stores.postgres.target import CONNECT_SECONDS, Connection, Target
@@ -44,18 +48,24 @@ PROBE = 30.0
 """Seconds after which a listener makes sure that it is still connected."""
 EVERYBODY, WAITERS = "w", "c"
 """Whom a ring is for: workers and waiting clients, or only these."""
-ANYTHING = "unknown"
-"""What workers hear if there may be anything to see."""
+
+
+NIL = str(UUID(int=0))
+HEX = str.maketrans("123456789abcdef", "0" * 15)
+"""To tell whether a text looks like an id that we made."""
 
 
 class Ringer:
     """Tells other processes that there is something to see."""
 
-    def __init__(self, line: Line, me: str) -> None:
-        self._line, self._me = line, me
+    def __init__(self, line: Line, me: str, bell: Doorbell | None = None) -> None:
+        self._line, self._me, self._bell = line, me, bell
+        self._rings = 0
         self._is_told = False
         """Whether there is something that others have not heard of."""
         self._for_workers: set[str] = set()
+        self._ready: list[str] = []
+        """Which runs can be claimed, of those that are named to others."""
         self._rang = self._due = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._ringing: asyncio.Task[None] | None = None
@@ -67,8 +77,7 @@ class Ringer:
         for notice in told:
             if notice.what != "events":
                 is_urgent = True
-                if notice.what in FOR_WORKERS:
-                    self._for_workers.add(notice.what)
+                self._note(notice)
         if is_urgent:
             due = self._rang + MOMENT
         elif is_first:
@@ -79,6 +88,12 @@ class Ringer:
             self._due = due
             if self._ringing is None:
                 self._aim()
+
+    def _note(self, notice: Notice) -> None:
+        if notice.what in FOR_WORKERS:
+            self._for_workers.add(notice.what)
+            if notice.what == "ready":
+                self._ready.append(_named(notice))
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
@@ -107,7 +122,10 @@ class Ringer:
         payload = self._payload()
         self._is_told = False
         self._for_workers.clear()
+        self._ready.clear()
         self._rang = asyncio.get_running_loop().time()
+        if self._bell is not None:
+            self._bell.ring(payload)
         try:
             await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
         except (StoreError, *FAILED) as error:
@@ -118,23 +136,38 @@ class Ringer:
             self._aim()
 
     def _payload(self) -> str:
-        """Return whom a ring is for, of whom it is, and what workers should look for."""
+        """Return whom a ring is for, of whom and which it is, and what workers should look for."""
+        self._rings += 1
+        me = self._me if self._bell is None else f"{self._me}.{self._rings}"
         whats = self._for_workers
         what = f" {min(whats)}" if len(whats) == 1 else ""
-        return (EVERYBODY if whats else WAITERS) + self._me + what
+        if whats == {"ready"} and len(self._ready) == 1:
+            what += self._ready[0]
+        return (EVERYBODY if whats else WAITERS) + me + what
+
+
+def _named(notice: Notice) -> str:
+    """Return how a run is named to other processes; nothing if a person gave it its name."""
+    is_ours = len(notice.run) == len(NIL) and notice.run.translate(HEX) == NIL
+    return f" {notice.ns} {notice.run}" if is_ours else ""
 
 
 class Listener:
     """Hears what other processes ring, on a connection of its own, and comes back when it is cut.
 
-    `hear` is called with what workers should look for; nothing, if they are not meant. It is also
+    `hear` is called with what workers should look for; None, if they are not meant. It is also
     called when listening begins, and after each reconnect: what was rung before is lost.
     """
 
     def __init__(
-        self, target: Target, me: str, hear: Callable[[str], None], worker: str = ""
+        self,
+        target: Target,
+        me: str,
+        hear: Callable[[Notice | None], None],
+        bell: Doorbell,
+        worker: str = "",
     ) -> None:
-        self._target, self._me, self._hear = target, me, hear
+        self._target, self._me, self._hear, self._bell = target, me, hear, bell
         self.worker = worker
         """Whose ears these are, if a worker's."""
         self.statements = 0
@@ -146,6 +179,7 @@ class Listener:
     async def close(self) -> None:
         """Hear no more."""
         self._is_over = True
+        self._bell.close()
         # The driver leaves something behind if it is stopped while it connects.
         if not self._is_connecting:
             self._task.cancel()
@@ -184,8 +218,9 @@ class Listener:
             return
         self.statements += 1
         async with asyncio.timeout(CONNECT_SECONDS):
-            await connection.add_listener(CHANNEL, self._rung)
-        self._hear(ANYTHING)
+            await connection.add_listener(CHANNEL, self._notified)
+        self._bell.hang(lambda said: self._rung(said, by_bell=True))
+        self._hear(Notice())
         while not self._cut.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE):
@@ -194,8 +229,18 @@ class Listener:
             self.statements += 1
             await connection.fetchval(SQL.clock.text, timeout=CONNECT_SECONDS)
 
-    def _rung(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        said = str(payload)
-        sender, _, what = said[1:].partition(" ")
-        if sender != self._me:
-            self._hear((what or ANYTHING) if said.startswith(EVERYBODY) else "")
+    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._rung(str(payload), by_bell=False)
+
+    def _rung(self, said: str, *, by_bell: bool) -> None:
+        sender, _, told = said[1:].partition(" ")
+        process, _, number = sender.partition(".")
+        if process == self._me:
+            return
+        if number.isdigit() and not self._bell.is_news(process, int(number), by_bell=by_bell):
+            return
+        if not said.startswith(EVERYBODY):
+            self._hear(None)
+            return
+        what, ns, run = (*told.split(" ", 2), "", "", "")[:3]
+        self._hear(Notice(ns, run, what) if what else Notice())

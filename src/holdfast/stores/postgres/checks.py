@@ -4,46 +4,52 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
 
 import asyncpg
 
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres.connection import Line
-from holdfast.stores.postgres.failures import caused, code_of, told
+from holdfast.stores.postgres.failures import HOMELESS, caused, code_of, told
 from holdfast.stores.postgres.statements import fragments, migrations, queries, statement
-from holdfast.stores.postgres.target import Row, Target
+from holdfast.stores.postgres.target import Question, Row, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
 AT_HOME = statement(",\n".join((fragments()["server"], fragments()["server_at_home"])))
-HOMELESS = (
-    asyncpg.UndefinedTableError,
-    asyncpg.InvalidSchemaNameError,
-    asyncpg.UndefinedFunctionError,
-)
-"""What a server says that has no schema of ours, or only the beginning of one."""
-
 OLDEST, NEWEST = 14, 18
 LOCK = 0x484F4C44  # "HOLD": whoever has it migrates
 NOT_ALLOWED = "42501"
 
 
-async def greet(line: Line, target: Target) -> tuple[int, str] | None:
-    """Check all that `check` and `migrate` do, in one statement, and return the server's time, and
-    the move that has closed the store, if one has.
+class Greeted(NamedTuple):
+    """What a database says in which we are at home."""
+
+    now: int
+    closed: str
+    """The move that has closed the store, if one has."""
+    holders: Sequence[str]
+    """Workers that hold runs, each with the name of its process."""
+
+
+async def greet(line: Line, target: Target, sent: Callable[[], None]) -> Greeted | None:
+    """Connect, and check all that `check` and `migrate` do, in one statement. `sent` is called when
+    there is a connection.
 
     None if there is more to do than to ask: the schema is missing, or of an earlier release. That
     it is missing stands once in the server's log, as an error; to ask first would cost every start.
     """
     try:
-        [row] = await line.fetch(AT_HOME)
+        row = await line.meet(Question(AT_HOME, sent))
     except HOMELESS:
         return None
-    *server, present, now, closed = row
+    if "present" not in row:  # somebody answered, who has no home for us
+        return None
+    *server, present, now, closed, holders = row
     _judge(server, target)
     is_ours = present is not None and _known(present) == len(migrations())
-    return (now, closed or "") if is_ours else None
+    return Greeted(now, closed or "", holders) if is_ours else None
 
 
 async def check(line: Line, target: Target) -> None:
@@ -53,7 +59,7 @@ async def check(line: Line, target: Target) -> None:
 
 
 def _judge(server: Row, target: Target) -> None:
-    version, recovers, encoding, fsync, commit, pages, idle, _ = server
+    version, recovers, encoding, fsync, commit, pages, idle, *_ = server
     if version < OLDEST:
         raise StoreSettings(
             f"PostgreSQL {version} is too old; {OLDEST} or newer is needed. Upgrade the server."
@@ -105,8 +111,8 @@ async def migrate(line: Line) -> None:
         async with line.transaction() as ask:
             await ask(SQL.lock_schema, key=LOCK)
             # Read again, under the lock: somebody else may have been faster.
-            [row] = await ask(SQL.server)
-            present = (await ask(SQL.schema_version))[0][0] if row["is_known"] else 0
+            [[is_there]] = await ask(SQL.has_schema)
+            present = (await ask(SQL.schema_version))[0][0] if is_there else 0
             for version, script in enumerate(scripts[present:], start=present + 1):
                 await ask.script(script)
                 await ask(SQL.mark_schema, version=version)
@@ -132,8 +138,8 @@ def _migrating() -> Generator[None]:
 
 
 async def _version(line: Line) -> int:
-    [row] = await line.fetch(SQL.server)
-    if not row["is_known"]:
+    [[is_there]] = await line.fetch(SQL.has_schema)
+    if not is_there:
         return 0
     return _known((await line.fetch(SQL.schema_version))[0][0])
 

@@ -47,12 +47,23 @@ def taking(claim: Claim, now: int | None) -> dict[str, Any]:
     return {
         **looking(claim, now),
         "limit": claim.limit,
+        "hints": list(claim.hints),
         "names_convicts": claim.suspects > 0,
         "strikes": min(claim.strikes, MOST),
         "lease": claim.lease,
         "address": processes.this(),
         "info": claim.info,
     }
+
+
+def taking_over(claim: Claim, worker: str, process: str, now: int | None) -> dict[str, Any]:
+    """Return what the statement is given that takes a dead worker's runs for another."""
+    return {**taking(claim, now), "dead": worker, "ended": process, "reason": gone(worker)}
+
+
+def gone(worker: str) -> str:
+    """Return why runs that it held are held no more."""
+    return f"worker {worker} is gone"
 
 
 def seen(row: Row, taken: Claimed) -> Claimed:

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.stores.postgres.failures import asking, expected, is_lost
 from holdfast.stores.postgres.statements import Statement
-from holdfast.stores.postgres.target import Connection, Level, Row, Target, inside
+from holdfast.stores.postgres.target import Connection, Level, Question, Row, Target, inside
 
 log = logging.getLogger("holdfast.store")
 
@@ -87,6 +87,21 @@ class Line:
                 inside(connection, level, reads=reads),
             ):
                 yield Ask(self, connection)
+
+    async def meet(self, question: Question) -> Row:
+        """Connect, and return the one row of the answer to a question.
+
+        On the way to a server of which nothing is known yet, it is also what is learned from; then
+        it may be only what `link` asks for that is answered.
+        """
+        async with self._turn:
+            if not self.is_connected:
+                self._connection, answer = await self._target.meet(self._settings, question)
+                if answer is not None:
+                    self.statements += 1
+                    return answer
+        [row] = await self.fetch(question.asked)
+        return row
 
     async def dial(self) -> None:
         """Connect, if it is not connected. Raises `StoreUnavailable` or `StoreSettings`."""

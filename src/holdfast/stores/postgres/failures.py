@@ -35,6 +35,13 @@ ENDS = ("08", "57P")
 WRONG = ("22", "23", "42")
 """Classes of errors that no second try mends: a value that cannot be kept, a statement of ours."""
 
+HOMELESS = (
+    asyncpg.UndefinedTableError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.UndefinedFunctionError,
+)
+"""What a server says that has no schema of ours, or only the beginning of one."""
+
 LOST = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.TimeoutError)
 FAILED = (asyncpg.PostgresError, *LOST)
 """All that can be expected of the driver; see `asking`."""

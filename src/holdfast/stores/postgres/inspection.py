@@ -158,8 +158,8 @@ async def workers(line: Line) -> list[WorkerRow]:
 async def _facts(target: Target) -> dict[str, Any]:
     line = Line(target)
     try:
-        [row] = await line.fetch(SQL.server)
-        if not row["is_known"]:
+        [row], [[is_there]] = await line.fetch(SQL.server), await line.fetch(SQL.has_schema)
+        if not is_there:
             raise StoreUnavailable(
                 f"There is no schema of ours in {target.place}. Name the right database with "
                 f"--store or HOLDFAST_STORE, or make the schema with `holdfast db migrate`."

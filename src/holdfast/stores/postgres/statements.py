@@ -57,3 +57,6 @@ def queries() -> SimpleNamespace:
 def migrations() -> tuple[str, ...]:
     """Return the migration scripts, in order; the n-th makes schema version n."""
     return migrations_of(PACKAGE)
+
+
+migrations()  # read now, with the code: opening a database should not wait for it

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from uuid import uuid4
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any
 
 from holdfast.errors import StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.annotations import LogFilter, LogLine
@@ -25,12 +25,21 @@ from holdfast.stores.postgres.bells import Listener, Ringer
 from holdfast.stores.postgres.business import Business, Transacting
 from holdfast.stores.postgres.clock import DatabaseClock
 from holdfast.stores.postgres.connection import Line
+from holdfast.stores.postgres.doorbells import Doorbell, new_name
 from holdfast.stores.postgres.failures import Conflict, of_a_write, reading
 from holdfast.stores.postgres.filtering import statement_of
 from holdfast.stores.postgres.heartbeat import Heartbeat
 from holdfast.stores.postgres.inspection import Inspection
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.takeover import (
+    Ahead,
+    Left,
+    left_behind,
+    rehearse_reading,
+    rehearse_taking,
+    take_over,
+)
 from holdfast.stores.postgres.target import BY_KEY, BY_ORDER, Target
 from holdfast.stores.postgres.writer import Writer
 
@@ -55,11 +64,15 @@ class PostgresStore(Inspection, Transacting):
         self._workers: list[Hear] = []
         self._near: list[Hear] = []
         self._listener: Listener | None = None
-        self._dialling: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[None]] = set()
         self._has_looked = False
+        self._left: Sequence[Left] = ()
+        """What processes of this machine that have ended held when this was opened."""
+        self._ahead: Ahead | None = None
         self._managed: set[str] = set()
         """Namespaces in which queues are managed: no queue ever stops being so."""
-        self._me = uuid4().hex
+        self._me = new_name()
+        self._bell = Doorbell(self._me)
         self.jobs: Jobs = PostgresJobs(
             lambda: self._claims, lambda: self._reads, self.test_time, _writing
         )
@@ -77,15 +90,12 @@ class PostgresStore(Inspection, Transacting):
         self._searches = Line(target, {"application_name": "holdfast searches"})
         self._bells = Line(target, {"application_name": "holdfast bells"})
         self._heartbeat = Heartbeat(target, self.test_time)
-        self._ringer = Ringer(self._bells, self._me)
+        self._ringer = Ringer(self._bells, self._me, self._bell)
         self._writer = Writer(self._writes, self.test_time, self._tell)
         self._business = Business(target, self.test_time, self._tell)
         try:
             with reading():
-                # To connect takes longer than all that is asked then: two lines at a time. A
-                # worker's first question goes on the one that is not waited for twice.
-                self._dial(self._writes)
-                await self._claims.dial()
+                # A worker's first question goes on the line that is greeted.
                 await self._greet(self._claims)
         except BaseException:
             await self._hang_up()
@@ -94,16 +104,22 @@ class PostgresStore(Inspection, Transacting):
     async def _greet(self, line: Line) -> None:
         """See that the database can be used, and ask what time it is."""
         sent = self._database.ticked()
-        greeted = await checks.greet(line, self._target)
+        # To connect takes longer than all that is asked then: a second line, while it is answered.
+        greeted = await checks.greet(line, self._target, lambda: self._dial(self._writes))
         if greeted is None:
             await checks.check(line, self._target)
             await checks.migrate(line)
             sent = self._database.ticked()
             [[now]] = await line.fetch(SQL.clock)
-            greeted = now, "".join(row[0] for row in await line.fetch(SQL.closed_by))
-        now, closed = greeted
-        self._database.learn(now, sent)
-        role, _, place = closed.partition(" ")
+            closed = "".join(row[0] for row in await line.fetch(SQL.closed_by))
+            greeted = checks.Greeted(now, closed, ())
+        self._database.learn(greeted.now, sent)
+        self._left = left_behind(greeted.holders)
+        if self._left:
+            self._begin(rehearse_taking(line))
+            self._begin(rehearse_reading(self._writes))
+            await asyncio.sleep(0)  # so that they are on their way
+        role, _, place = greeted.closed.partition(" ")
         self.moved_to = place if role == "source" else ""
         if role == "target":
             raise StoreMoved(role=role, place=place)
@@ -120,18 +136,22 @@ class PostgresStore(Inspection, Transacting):
 
     def _dial(self, line: Line) -> None:
         """Connect a line that will be needed soon. Should this fail, its first use tells."""
-        dialling = asyncio.create_task(line.dial())
-        self._dialling.add(dialling)
-        dialling.add_done_callback(self._dialled)
+        self._begin(line.dial())
 
-    def _dialled(self, dialling: asyncio.Task[None]) -> None:
-        self._dialling.discard(dialling)
-        if not dialling.cancelled():
-            dialling.exception()  # whoever uses the line will meet it again
+    def _begin(self, errand: Coroutine[Any, Any, None]) -> None:
+        """Do with a line what nobody waits for."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, errand: asyncio.Task[None]) -> None:
+        self._errands.discard(errand)
+        if not errand.cancelled():
+            errand.exception()  # whoever uses the line will meet it again
 
     async def _hang_up(self) -> None:
         # To the end: the driver leaves something behind if it is stopped while it connects.
-        await asyncio.gather(*self._dialling, return_exceptions=True)
+        await asyncio.gather(*self._errands, return_exceptions=True)
         for line in self._lines:
             await line.close()
         await self._business.close()
@@ -169,6 +189,31 @@ class PostgresStore(Inspection, Transacting):
 
     async def claim(self, claim: Claim) -> Claimed:
         """Look first; write only if there is something to take."""
+        known = Claimed()
+        if claim.eager and not claim.reaps:
+            known = await self._take_known(claim, self.test_time())
+            if known.runs:
+                return known  # they begin before anything else is looked at
+        self._ahead = None
+        found = await self._look_and_take(claim)
+        return found._replace(reaped=known.reaped) if known.reaped else found
+
+    async def _take_known(self, claim: Claim, now: int | None) -> Claimed:
+        """Take what the dead have left, or what a hint named, without a search."""
+        with _writing():
+            if self._left:
+                self._ahead = Ahead.of(self._left, claim, self._writes)
+                over = await take_over(self._claims, claim, self._left, now)
+                self._left = ()
+                if sum(freed for _, freed in over.reaped) > len(over.runs):
+                    self._tell([Notice(what="ready")])
+                return over
+            if claim.hints and self._has_looked and claim.ns not in self._managed:
+                rows = await self._claims.fetch(SQL.claim_named, **claims.taking(claim, now))
+                return claims.taken(rows)
+        return Claimed()
+
+    async def _look_and_take(self, claim: Claim) -> Claimed:
         now, seen = self.test_time(), None
         # Also when it is the first time: only a look shows what the dead have left.
         if not (claim.reaps or (claim.eager and self._has_looked)):
@@ -216,6 +261,10 @@ class PostgresStore(Inspection, Transacting):
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Return the run with its living events and unread messages, as of one moment."""
         with reading():
+            if not after and self._ahead is not None and self._ahead.is_of(ns, run):
+                ahead, self._ahead = self._ahead, None
+                if (loaded := await ahead.loaded()) is not None:
+                    return loaded
             return await reader.load(self._reading_line(), ns, run, after)
 
     async def message(self, ns: str, run: str, id: str) -> Posted | None:
@@ -262,7 +311,7 @@ class PostgresStore(Inspection, Transacting):
         if near:
             self._near.append(hear)
         elif self._rings and self._listener is None:
-            self._listener = Listener(self._target, self._me, self._rung, worker)
+            self._listener = Listener(self._target, self._me, self._rung, self._bell, worker)
         if worker and self._listener is not None:
             self._listener.worker = worker
 
@@ -273,15 +322,15 @@ class PostgresStore(Inspection, Transacting):
 
         return stop
 
-    def _rung(self, what: str) -> None:
-        """Have those look who listen for others' changes; workers only for `what` there may be."""
+    def _rung(self, rung: Notice | None) -> None:
+        """Have those look who listen for others' changes; workers only for what there may be."""
         for hear in tuple(self._hearers):
             if hear in self._near:
                 continue
             if hear not in self._workers:
                 hear([Notice()])
-            elif what:
-                hear([Notice(what=what)])
+            elif rung is not None:
+                hear([rung])
 
     def _tell(self, heard: list[Notice]) -> None:
         if self._rings:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -26,9 +26,9 @@ from asyncpg import connect_utils
 from asyncpg.connect_utils import SessionAttribute
 
 from holdfast.errors import StoreError, StoreSettings, StoreUnavailable
-from holdfast.stores.postgres.failures import FAILED, LOST, asking, code_of, is_lost, told
+from holdfast.stores.postgres.failures import FAILED, HOMELESS, LOST, asking, code_of, is_lost, told
 from holdfast.stores.postgres.statements import Statement, queries
-from holdfast.stores.postgres.types import teach
+from holdfast.stores.postgres.types import is_encrypted, teach
 
 SQL = queries()
 Connection = asyncpg.Connection
@@ -83,6 +83,21 @@ class _Upgrade(connect_utils.TLSUpgradeProto):
 connect_utils.TLSUpgradeProto = _Upgrade  # type: ignore[misc]
 
 
+class Question(NamedTuple):
+    """What a server is asked of which nothing is known: all that `link` asks, and more."""
+
+    asked: Statement
+    sent: Callable[[], None] = lambda: None
+    """Called when it is on its way: there is time to do something else."""
+
+
+class Met(NamedTuple):
+    """A new connection, and the server's answer if it was asked who it is."""
+
+    connection: Connection
+    answer: Row | None
+
+
 class Target:
     """Where the database is, and what was learned of the way to it."""
 
@@ -93,56 +108,67 @@ class Target:
         self.forgets = False
         """The pooler knows nothing of prepared statements."""
         self._servers = servers_of(url)
+        self._unencrypted: frozenset[str] = frozenset()
+        """Servers with which a connection came about without TLS, as the URL allows."""
         self._is_learned = self._has_seen_all = False
         self._timeline = 0
 
     async def connect(self, settings: Mapping[str, str]) -> Connection:
         """Return a new connection. Raises `StoreUnavailable` or `StoreSettings`."""
+        return (await self.meet(settings, Question(SQL.link))).connection
+
+    async def meet(self, settings: Mapping[str, str], question: Question) -> Met:
+        """As `connect`, and what the server answered, if it had to be asked who it is."""
         refused: list[StoreError] = []
         if len(self._servers) > 1 and not self._has_seen_all:
             await asyncio.gather(*map(self._see, self._servers))
             self._has_seen_all = True
         for server in self._servers:
             try:
-                connection = await self._reach(server, settings)
+                met = await self._reach(server, settings, question)
             except StoreError as error:
                 refused.append(error)
                 continue
             # A new list: the thread of the heartbeat may be walking over the old one.
             self._servers = sorted(self._servers, key=lambda each: each != server)
-            return connection
+            return met
         raise _none_of(refused)
 
     async def _see(self, server: str) -> None:
         """Learn the timeline of a server, if it can be written to."""
         with contextlib.suppress(StoreError):
-            await self.release(await self._reach(server, {}))
+            await self.release((await self._reach(server, {}, Question(SQL.link))).connection)
 
-    async def _reach(self, server: str, settings: Mapping[str, str]) -> Connection:
+    async def _reach(self, server: str, settings: Mapping[str, str], question: Question) -> Met:
         try:
             with asking():
-                return await self._usable(server, settings)
+                return await self._usable(server, settings, question)
         except asyncpg.TargetServerAttributeNotMatched as error:
             raise _read_only(server) from error
         except asyncpg.PostgresError as error:
             if code_of(error) == "08P01" and "startup parameter" in str(error):
                 self.is_pooled = True
-                return await self._reach(server, {})
+                return await self._reach(server, {}, question)
+            if server in self._unencrypted and code_of(error).startswith("28"):  # it wants TLS now
+                self._unencrypted -= {server}
+                return await self._reach(server, settings, question)
             raise _refused(server, error) from error
         except LOST as error:
             raise StoreUnavailable(
                 f"Cannot reach PostgreSQL at {place_of(server)}: {told(error)}. Try again."
             ) from error
 
-    async def _usable(self, server: str, settings: Mapping[str, str]) -> Connection:
+    async def _usable(self, server: str, settings: Mapping[str, str], question: Question) -> Met:
         """Connect, learn what is not known yet of the way, and refuse who cannot be written to."""
-        is_first, was_pooled = not self._is_learned, self.is_pooled
+        was_learned, was_pooled, answer = self._is_learned, self.is_pooled, None
         connection = await self._dial(server, settings)
+        question.sent()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                if is_first:
-                    row = await self._learn(connection)
-                elif self.is_pooled:
+                if not self._is_learned:
+                    row = await self._learn(connection, question.asked)
+                    answer = None if self.is_pooled else row  # else it was asked less
+                elif self.is_pooled or not was_learned:
                     row = await self._ask(connection, SQL.link)
                 else:
                     row = {"reads_only": False}  # the driver has seen to it
@@ -153,10 +179,10 @@ class Target:
         except BaseException:
             connection.terminate()
             raise
-        if is_first and (self.forgets or self.is_pooled != was_pooled):
+        if not was_learned and (self.forgets or self.is_pooled != was_pooled):
             connection.terminate()  # it was opened in another way than this one needs
-            return await self._usable(server, settings)
-        return connection
+            return await self._usable(server, settings, question)
+        return Met(connection, answer)
 
     async def _dial(self, server: str, settings: Mapping[str, str]) -> Connection:
         # What a pooler tells of the server may have been so a while ago: then we ask ourselves.
@@ -171,23 +197,26 @@ class Target:
                 max_cached_statement_lifetime=0,
                 max_cacheable_statement_size=0,
                 target_session_attrs=wanted,
+                # Not to ask again spares the driver a context, and us a round trip.
+                ssl=False if server in self._unencrypted else None,
             )
         except ValueError as error:  # of a URL that cannot be read
             raise StoreSettings(
                 f"The address of PostgreSQL cannot be used: {told(error)}. Write "
                 f"postgresql://user@host:5432/database."
             ) from None
+        if not is_encrypted(connection):
+            self._unencrypted |= {server}
         teach(connection)
         return connection
 
-    async def _learn(self, connection: Connection) -> Row:
+    async def _learn(self, connection: Connection, question: Statement) -> Row:
         """Find out who answers. A pooler's number of a session is not the server's."""
-        name = f"holdfast_{uuid4().hex}"
-        async with inside(connection):
-            asked = await connection.prepare(SQL.link.text, name=name)
-            [row] = await asked.fetch()
-        self.is_pooled = self.is_pooled or row["pid"] != connection.get_server_pid()
-        self.forgets = self.is_pooled and name in row["prepared"]
+        row = None if self.is_pooled else await _introduced(connection, question)
+        if row is None:
+            async with inside(connection):
+                name, row = await _named(connection, SQL.link)
+            self.is_pooled, self.forgets = True, name in row["prepared"]
         self._is_learned = True
         return row
 
@@ -249,6 +278,26 @@ async def inside(
         raise
     with asking():
         await opened.commit()
+
+
+async def _introduced(connection: Connection, question: Statement) -> Row | None:
+    """Return what a server says of itself; None if somebody stands before it."""
+    try:
+        try:
+            _, row = await _named(connection, question)
+        except HOMELESS:
+            _, row = await _named(connection, SQL.link)
+    except asyncpg.InvalidSQLStatementNameError:  # it was prepared in another session
+        return None
+    return row if row["pid"] == connection.get_server_pid() else None
+
+
+async def _named(connection: Connection, question: Statement) -> tuple[str, Row]:
+    """Ask. In whatever session, nobody else has a statement of that name."""
+    name = f"holdfast_{uuid4().hex}"
+    asked = await connection.prepare(question.text, name=name)
+    [row] = await asked.fetch()
+    return name, row
 
 
 def servers_of(url: str) -> Sequence[str]:

@@ -1,4 +1,6 @@
-"""The array types that our statements bind and return, told to the driver beforehand.
+"""What only the inside of the driver knows, or is told: array types, and whether TLS is spoken.
+
+The array types that our statements bind and return are told to it beforehand.
 
 The driver knows plain types by heart and asks the server for the rest: on each new connection, in
 three round trips, with a query that takes the server longer than all that a start needs. The
@@ -38,3 +40,8 @@ def teach(connection: object) -> None:
         protocol.get_settings().register_data_types(RECORDS)
     except (AttributeError, KeyError, TypeError):
         return
+
+
+def is_encrypted(connection: object) -> bool:
+    """Tell whether a connection is, or may be, if the driver does not tell."""
+    return bool(getattr(getattr(connection, "_protocol", None), "is_ssl", True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from holdfast.model.status import RUN_MOVES
 from holdfast.testing.clock import SECOND
@@ -164,3 +165,63 @@ async def test_one_strike_makes_no_suspect(harness: Harness) -> None:
     await harness.held("r", worker="A")
     await harness.reap("A", known_dead=True)
     assert ids((await harness.claim("B", suspects=0)).runs) == ["r"]
+
+
+async def test_a_hint_gives_nobody_a_run_that_is_not_theirs(harness: Harness) -> None:
+    """Whatever is named, only what could be claimed without a hint is taken."""
+    await harness.claim()  # a look, before which some stores take no hints
+    now = harness.store.now()
+    await harness.start("later", wake_at=now + SECOND)
+    await harness.start("unknown", workflow="other")
+    await harness.start("elsewhere", queue="slow")
+    await harness.start("foreign", ns="other")
+    await harness.held("held", worker="B")
+    await harness.closed("closed", worker="B")
+    await suspect(harness, "suspect")
+    hints = ("later", "unknown", "elsewhere", "foreign", "held", "closed", "nobody")
+    served: dict[str, Any] = {"queues": ("default",), "eager": True}
+    assert (await harness.claim(hints=hints, **served, suspects=0)).runs == ()
+    claimed = await harness.claim(hints=(*hints, "suspect"), **served, suspects=0)
+    assert claimed.runs == ()
+    harness.clock.advance()
+    assert "later" in ids((await harness.claim(hints=("later",), **served)).runs)
+
+
+async def test_a_run_that_a_hint_names_is_claimed_as_any_other(harness: Harness) -> None:
+    await harness.claim()
+    started = await harness.start("r")
+    at = harness.clock.advance()
+    claimed = await harness.claim("A", hints=("r",), eager=True)
+    [run] = claimed.runs
+    assert (run.status, run.owner, run.epoch, run.seq) == ("running", "A", started.epoch + 1, 1)
+    assert (run.updated_at, run.reason, run.wake_at) == (at, "", None)
+    assert await harness.row("r") == run
+    assert [event.kind for event in claimed.first_events.values()] == ["run.started"]
+    assert (await harness.claim("B", hints=("r",), eager=True)).runs == ()
+    assert (await harness.claim("B")).dead == (), "its lease was renewed"
+    assert await harness.commit(run, answer()) == "applied"
+
+
+async def test_what_no_hint_names_is_claimed_all_the_same(harness: Harness) -> None:
+    await harness.claim()
+    for id in ("a", "b"):
+        await harness.start(id)
+    taken = ids((await harness.claim(hints=("b",), eager=True)).runs)
+    taken += ids((await harness.claim()).runs)
+    assert sorted(taken) == ["a", "b"]
+    await harness.start("c")
+    assert ids((await harness.claim(hints=("nobody",), eager=True)).runs) == ["c"]
+
+
+async def test_a_lease_outlives_a_run_that_a_hint_named(harness: Harness) -> None:
+    """Also if it was not renewed for it, because it was nearly new."""
+    await harness.claim()
+    for n in range(1, 4):
+        await harness.start(f"r{n}")
+        claimed = await harness.claim("A", hints=(f"r{n}",), eager=True)
+        assert ids(claimed.runs) == [f"r{n}"]
+        harness.clock.advance(LEASE // 12)
+    harness.clock.advance(LEASE // 2)
+    assert (await harness.claim("B")).dead == ()
+    harness.clock.advance(LEASE // 2)
+    assert (await harness.claim("B")).dead == (("A", False),)

@@ -22,17 +22,28 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction,
-    -- By the rows of the catalogue: a name that was looked up in vain may be remembered as such.
-    EXISTS (
-        SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = 'holdfast' AND c.relname = 'meta'
-    ) AS is_known
+    pg_backend_pid() AS pid,
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS reads_only
+
+-- name: has_schema
+-- By the rows of the catalogue: a name that was looked up in vain may be remembered as such.
+SELECT EXISTS (
+    SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'holdfast' AND c.relname = 'meta'
+)
 
 -- name: server_at_home
--- What is asked in the same breath, where the schema is there: its version, and the time.
+-- What is asked in the same breath, where the schema is there: its version, the time, and, for
+-- whoever starts after a crash, which processes hold runs, and one run of each.
 (SELECT value FROM holdfast.meta WHERE key = 'schema') AS present,
     holdfast.clock(NULL) AS now,
-    (SELECT role || ' ' || place FROM holdfast.moves WHERE closed) AS closed
+    (SELECT role || ' ' || place FROM holdfast.moves WHERE closed) AS closed,
+    ARRAY(
+        SELECT concat_ws(E'\n', w.id, w.address, r.ns, r.id, r.workflow, r.version)
+        FROM holdfast.workers w
+        CROSS JOIN LATERAL (SELECT * FROM holdfast.runs WHERE owner = w.id LIMIT 1) r
+        WHERE w.address <> ''
+    ) AS holders
 
 -- name: link
 -- Who answers, and under which names it knows what was prepared.

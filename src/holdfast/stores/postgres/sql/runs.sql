@@ -195,6 +195,56 @@ WHERE :names_convicts
             < (SELECT place, due, id FROM chosen ORDER BY place DESC, due DESC, id DESC LIMIT 1))
 ORDER BY 1, 2, id
 
+-- name: claim_named
+-- Runs that a hint named, by their keys, as claim_runs would take them; nothing that needs a second
+-- thought (suspects, lines). A lease that is nearly new is left as it is.
+WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+, chosen AS MATERIALIZED (
+    SELECT ns, id, wake_at AS due FROM holdfast.runs
+    WHERE ns = :ns AND id = ANY (:hints::text[])
+        AND wake_at <= (SELECT now FROM clock)
+        AND status IN ('pending', 'waiting', 'paused', 'blocked')
+        AND (workflow = ANY (:workflows::text[])
+            OR workflow || '/' || version = ANY (:workflows::text[]))
+        AND (:queues::text[] IS NULL OR queue = ANY (:queues::text[]))
+        AND NOT EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.ns = :ns AND q.name = queue)
+        AND strikes < 2
+    ORDER BY id
+    LIMIT :limit
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+, renewed AS (
+    INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
+    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8),
+        :address, :info
+    WHERE EXISTS (SELECT 1 FROM chosen)
+        AND NOT EXISTS (
+            SELECT 1 FROM holdfast.workers
+            WHERE id = :worker
+                AND lease_until >= (SELECT now FROM clock) + :lease::int8 - :lease::int8 / 10
+        )
+    ON CONFLICT (id) DO UPDATE
+    SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
+        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+)
+, taken AS (
+    UPDATE holdfast.runs r
+    SET status = 'running', reason = '', owner = :worker, epoch = r.epoch + 1, wake_at = NULL,
+        updated_at = (SELECT now FROM clock)
+    FROM chosen c
+    WHERE r.ns = c.ns AND r.id = c.id
+    RETURNING c.due, r.*
+)
+SELECT 1 AS place, t.due, true AS taken,
+    e.kind, e.at, e.key, e.payload, e.asked_seq, e.digest, e.took, e.seq AS event_seq,
+    e.epoch AS event_epoch, e.generation AS event_generation, e.codec, e.superseded_by,
+    t.ns, t.id, t.workflow, t.version, t.status, t.reason, t.generation, t.epoch, t.seq,
+    t.owner, t.wake_at, t.inbox_seq, t.inbox_read, t.cancel, t.strikes, t.input_digest,
+    t.created_at, t.updated_at, t.closed_at, t.deadline, t.queue, t.priority
+FROM taken t
+LEFT JOIN holdfast.events e ON t.seq = 1 AND e.ns = t.ns AND e.run = t.id AND e.seq = 1
+
 -- name: lanes_unmanaged
 NOT EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.ns = :ns AND q.name = s.queue)
 

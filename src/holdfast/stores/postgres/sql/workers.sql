@@ -33,6 +33,83 @@ WITH gone AS (
 )
 SELECT is_gone, (SELECT count(*) FROM freed) + (SELECT count(*) FROM jobs) AS freed FROM verdict
 
+-- name: take_over
+-- As reap_worker and claim_runs, in one: what a worker held whose process has ended goes to another
+-- at once, as far as that may have it, and back into the queue otherwise. Under a new epoch, with a
+-- strike. Runs of managed queues go back: whoever takes those has to look at their lines.
+WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
+, gone AS (
+    DELETE FROM holdfast.workers
+    WHERE id = :dead AND address = :ended
+    RETURNING id
+)
+, verdict AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM gone)
+        OR NOT EXISTS (SELECT 1 FROM holdfast.workers WHERE id = :dead) AS is_gone
+)
+, locked AS MATERIALIZED (
+    SELECT r.ns, r.id, r.priority, r.strikes + 1 AS strikes,
+        r.ns = :ns
+            AND (:queues::text[] IS NULL OR r.queue = ANY (:queues::text[]))
+            AND (r.workflow = ANY (:workflows::text[])
+                OR r.workflow || '/' || r.version = ANY (:workflows::text[]))
+            AND NOT EXISTS (
+                SELECT 1 FROM holdfast.queues q WHERE q.ns = r.ns AND q.name = r.queue
+            ) AS is_known
+    FROM holdfast.runs r
+    WHERE r.owner = :dead AND (SELECT is_gone FROM verdict)
+    ORDER BY r.ns, r.id
+    FOR NO KEY UPDATE OF r
+)
+, ranked AS (
+    SELECT ns, id, priority, strikes,
+        row_number() OVER (PARTITION BY strikes >= 2 ORDER BY priority, id) AS place
+    FROM locked
+    WHERE is_known AND strikes < greatest(:strikes::int8, 2)
+)
+, chosen AS MATERIALIZED (
+    SELECT ns, id FROM ranked
+    WHERE strikes < 2 OR place <= :suspects
+    ORDER BY priority, id
+    LIMIT :limit
+)
+, renewed AS (
+    INSERT INTO holdfast.workers AS w (id, lease_until, started_at, address, info)
+    SELECT :worker, holdfast.clock(:now::int8) + :lease::int8, holdfast.clock(:now::int8),
+        :address, :info
+    WHERE EXISTS (SELECT 1 FROM chosen)
+    ON CONFLICT (id) DO UPDATE
+    SET lease_until = greatest(w.lease_until, excluded.lease_until),
+        address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
+        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+)
+, freed AS (
+    UPDATE holdfast.runs r
+    SET status = CASE WHEN c.id IS NULL THEN 'waiting' ELSE 'running' END,
+        reason = CASE WHEN c.id IS NULL THEN :reason ELSE '' END,
+        owner = CASE WHEN c.id IS NULL THEN NULL ELSE :worker END,
+        epoch = CASE WHEN c.id IS NULL THEN r.epoch ELSE r.epoch + 1 END,
+        wake_at = CASE WHEN c.id IS NULL THEN (SELECT now FROM clock) END,
+        updated_at = CASE WHEN c.id IS NULL THEN r.updated_at ELSE (SELECT now FROM clock) END,
+        strikes = r.strikes + 1
+    FROM locked l LEFT JOIN chosen c ON c.ns = l.ns AND c.id = l.id
+    WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :dead
+    RETURNING c.id IS NOT NULL AS is_taken, r.*
+)
+, jobs AS (
+    UPDATE holdfast.jobs j
+    SET owner = NULL, begun_at = NULL, wake_at = (SELECT now FROM clock), start_by = NULL,
+        strikes = j.strikes + 1
+    WHERE j.owner = :dead AND (SELECT is_gone FROM verdict)
+    RETURNING 1
+)
+SELECT total.freed, f.ns, f.id, f.workflow, f.version, f.status, f.reason, f.generation, f.epoch,
+    f.seq, f.owner, f.wake_at, f.inbox_seq, f.inbox_read, f.cancel, f.strikes, f.input_digest,
+    f.created_at, f.updated_at, f.closed_at, f.deadline, f.queue, f.priority
+FROM (SELECT (SELECT count(*) FROM freed) + (SELECT count(*) FROM jobs) AS freed) total
+LEFT JOIN freed f ON f.is_taken
+ORDER BY f.priority, f.id
+
 -- name: retire_worker
 DELETE FROM holdfast.workers
 WHERE id = :worker
