@@ -122,7 +122,8 @@ class Lanes:
             for queue in dict.fromkeys(self._claim.queues):
                 yield from self._behind(queue, BEFORE_ALL)
             return
-        queue = ""
+        queue = ""  # which is a queue, too
+        yield from self._behind(queue, BEFORE_ALL)
         while (first := self._hop(SQL.next_queue, queue)) is not None:
             queue = first.queue
             yield first
