@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.model.jobs import Job, JobFilter
+from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.testing import crashtest
 from tests.engine.places import Place, kinds, status_of, until, within, worker_of
 
@@ -246,6 +246,33 @@ async def test_a_job_is_given_back_when_its_worker_leaves(
         async with place.open(app, queues=["gpu"]):
             assert await within(run.result()) == 11
     assert studio.began == [1, 1]
+
+
+async def test_a_job_that_ends_during_a_look_is_not_begun_again(
+    place: Place, app: hf.App, studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio.hold = asyncio.Event()
+    async with place.open(app) as client:
+        worker = worker_of(client)
+        claim, seen, ended = worker.store.jobs.claim, asyncio.Event(), asyncio.Event()
+
+        async def slowly(wanted: JobClaim) -> ClaimedJobs:
+            found = await claim(wanted)
+            if found.held and not found.jobs:
+                seen.set()
+                await ended.wait()
+            return found
+
+        monkeypatch.setattr(worker.store.jobs, "claim", slowly)
+        run = await client.start(studio.flow.bind(1))
+        await until(lambda: studio.began == [1])
+        worker.jobs.poke()
+        await within(seen.wait())
+        studio.hold.set()
+        assert await within(run.result()) == 11
+        ended.set()
+        await asyncio.sleep(0)  # the look goes on
+    assert studio.began == [1]
 
 
 async def test_a_job_goes_on_from_its_last_heartbeat(place: Place, app: hf.App) -> None:

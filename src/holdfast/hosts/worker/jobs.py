@@ -140,7 +140,7 @@ class JobHost:
             worker.lease.note()
         for job in found.held:
             # Also those that are ours without our knowledge: nobody else has begun them.
-            known = self.held.get(job.place)
+            known = self.held.get(job.place) or held.get(job.place)  # which has ended meanwhile
             if known is None or known.job.epoch != job.epoch:
                 self._begin(job)
         self._let_ghosts_go(held, found)
