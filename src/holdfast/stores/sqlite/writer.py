@@ -34,7 +34,7 @@ QUICK = 0.001
 LONELY = 8
 """Groups of one job in a row after which the next job is not expected to have company."""
 
-NOBODY = "nobody"
+NOBODY = "\0"
 """In place of a run, before a tick of the loop has brought any job."""
 
 Told = Callable[[list[Notice]], None]
