@@ -66,8 +66,9 @@ class Yard:
         return process
 
     def lines(self) -> list[Line]:
-        """Return every execution so far."""
-        found = (line.split() for line in self.journal.read_text().splitlines())
+        """Return every execution so far; a line that is still being written is none."""
+        whole = self.journal.read_text().rpartition("\n")[0]
+        found = (line.split() for line in whole.splitlines())
         return [Line(run, key, int(n), int(pid), step) for run, key, n, pid, step in found]
 
     def executions(self) -> Counter[tuple[str, str, int]]:
