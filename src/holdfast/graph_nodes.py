@@ -10,13 +10,13 @@ import copy
 import functools
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, cast
 
 from holdfast.errors import NonRetryable
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS
 from holdfast.fronts.function.naming import is_async
 from holdfast.fronts.function.step import Step
-from holdfast.fronts.graph.carrying import carried, carried_in, taking
+from holdfast.fronts.graph.carrying import carried_in, carry, taking
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import Mark, State, mark_of
@@ -40,12 +40,9 @@ def call_of(shape: Shape, step: Any) -> Callable[[Any, bytes], Coroutine[Any, An
     travels = step.settings.queue is not None or step.settings.cache is not None
     if not travels:
         step.takes = taking(shape)
-
-    def given(state: Any, past: bytes) -> Any:
-        return state if travels else carried(state, past)
-
+    send = _send if travels else carry
     if shape.cls is not State:
-        return lambda state, past: step(given(state, past))
+        return functools.partial(send, step)
     step.secrets_in = _named_in
     needing = dict[tuple[str, ...], Any]()
 
@@ -55,9 +52,14 @@ def call_of(shape: Shape, step: Any) -> Callable[[Any, bytes], Coroutine[Any, An
             asked = needing.get(names)
             if asked is None:
                 asked = needing[names] = _listing(step, names)
-        made: Coroutine[Any, Any, Delta] = asked(given(state, past), mark)
-        return made
+        return send(asked, state, past, mark)
 
+    return call
+
+
+def _send(step: Any, state: Any, _past: bytes, *rest: Any) -> Coroutine[Any, Any, Any]:
+    """Call a node's step with a state that is stored with its arguments."""
+    call: Coroutine[Any, Any, Any] = step(state, *rest)
     return call
 
 
@@ -106,7 +108,11 @@ def _before(shape: Shape, state: Any) -> Mapping[str, Any]:
     """Return what to compare a node's result with, which the node cannot change."""
     attempt = CURRENT.get(None)
     carried = None if attempt is None else carried_in(attempt.args)
-    return shape.before(state) if carried is None else shape.values(carried)
+    if carried is None:
+        return shape.before(state)
+    if type(carried) is dict:  # it is only looked at
+        return cast("dict[str, Any]", carried)
+    return shape.values(carried)
 
 
 def _arrived(state: State, mark: Mark) -> State:

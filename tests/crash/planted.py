@@ -10,6 +10,7 @@ from holdfast.engines.local import answering
 from holdfast.hosts.worker import Worker
 from holdfast.hosts.worker import worker as worker_module
 from holdfast.hosts.worker.family import Family
+from holdfast.hosts.worker.hands import Hands
 from holdfast.hosts.worker.session import Session
 from holdfast.kernel import answer, dispatch
 from holdfast.kernel.dispatch import Rule
@@ -118,8 +119,10 @@ class Wrapper:
     async def cached(self, wanted: CacheFilter) -> list[CachedStep]:
         return await self.inner.cached(wanted)
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
-        return self.inner.listen(hear, worker=worker, near=near)
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
+        return self.inner.listen(hear, worker=worker, near=near, turns=turns)
 
 
 class NoFence(Wrapper):
@@ -251,9 +254,11 @@ class TellsFirst(Wrapper):
         super().__init__(inner)
         self._hearers: list[Hear] = []
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         self._hearers.append(hear)
-        return super().listen(hear, worker=worker, near=near)
+        return super().listen(hear, worker=worker, near=near, turns=turns)
 
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         for write in batch:
@@ -334,12 +339,10 @@ class ProgressFirst(Session):
         super()._commit(draft, turn, results)
 
 
-class Collects(Worker):
-    """Leaves evicted machines to the garbage collector."""
-
-    def _evict(self) -> None:
-        self._parked.pop(next(iter(self._parked)))
-        gc.collect()
+def collects(hands: Hands) -> None:
+    """Leave evicted machines to the garbage collector."""
+    hands.parked.pop(next(iter(hands.parked)))
+    gc.collect()
 
 
 @contextmanager
@@ -502,7 +505,7 @@ PLANTED: dict[str, Planted] = {
     "progress told before the commit": lambda: session(ProgressFirst),
     "steps started before the commit": lambda: session(StartsFirst),
     "feed after the commit": lambda: session(FeedsLate),
-    "eviction by garbage collection": lambda: plain(Plant(worker=Collects)),
+    "eviction by garbage collection": lambda: without(Hands, "_evict", collects),
     "compensation skipped after a crash": forgetting,
     "rerun that adopts the old outcome": lambda: plain(Plant(below=Adopts)),
     "messages left behind by a continuation": lambda: without(Mailbox, "unread", lambda _: []),

@@ -42,7 +42,7 @@ def test_every_point(name: str, store: Kind, record_property: Record) -> None:
 def test_what_is_settled_is_read_by_itself_where_much_is_waited_for(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.hosts.worker.session.FEW_OF", 0)  # as if it were much
+    monkeypatch.setattr("holdfast.hosts.worker.reading.FEW_OF", 0)  # as if it were much
     is_sound(sweep(SCENARIOS[name], "memory"))
 
 

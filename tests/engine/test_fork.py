@@ -12,6 +12,7 @@ from holdfast.model.run import SINCE_START
 from tests.engine.places import Place, event_of, status_of, until, within
 
 go = hf.Signal("go", int)
+draw = hf.Update("draw", int)
 
 
 class Shop:
@@ -194,6 +195,59 @@ async def test_a_fork_outlives_its_origin(place: Place, app: hf.App) -> None:
 
 def run_of(client: hf.Client, id: str) -> hf.RunHandle[Any]:
     return client.get(id)
+
+
+def lottery(app: hf.App) -> hf.Workflow[[], list[int]]:
+    """Return a workflow that draws the next number when it is told to, until it is told to end."""
+    drawn = 0
+
+    @app.step
+    async def number() -> int:
+        nonlocal drawn
+        drawn += 1
+        return drawn
+
+    @app.workflow
+    async def numbers() -> list[int]:
+        found: list[int] = []
+
+        async def take() -> int:
+            found.append(await number())
+            return found[-1]
+
+        hf.handle(draw, take)
+        await hf.wait_for(go)
+        return found
+
+    return numbers
+
+
+async def test_a_fork_ends_the_updates_itself_that_were_under_way(
+    place: Place, app: hf.App
+) -> None:
+    async with place.open(app) as client:
+        run = await client.start(lottery(app).bind())
+        assert await within(run.update(draw, id="u1")) == 1
+        accepted = await event_of(run, "update.accepted")
+        other = await run.fork(accepted.seq)
+        assert await within(other.update(draw, id="u1")) == 2
+        await other.signal(go, 1)
+        assert await within(other.result()) == [2]
+        assert await within(run.update(draw, id="u1")) == 1
+
+
+async def test_a_fork_of_before_a_rerun_carries_no_update_out_twice(
+    place: Place, app: hf.App
+) -> None:
+    async with place.open(app) as client:
+        run = await client.start(lottery(app).bind())
+        assert await within(run.update(draw, id="u1")) == 1
+        ended = await event_of(run, "update.completed")
+        await run.rerun()
+        other = await run.fork(ended.seq)
+        assert await within(other.update(draw, id="u1")) == 1
+        await other.signal(go, 1)
+        assert await within(other.result()) == [1]
 
 
 async def test_a_fork_of_a_cancelled_run_may_leave_before_the_cancel(

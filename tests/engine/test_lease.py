@@ -43,3 +43,18 @@ async def test_the_head_start_holds_up_no_renewal(monkeypatch: pytest.MonkeyPatc
     lease.start()
     assert await asyncio.to_thread(asked.wait, 30)
     await lease.stop()
+
+
+async def test_no_thread_is_left_behind() -> None:
+    before, asked = threading.enumerate(), threading.Event()
+
+    def first() -> None:
+        threading.current_thread()  # as `logging` does: who is no thread of Python's gets one
+        asked.set()
+
+    lease = lease_of(MemoryStore(), renew=60)
+    lease.start(first)
+    assert await asyncio.to_thread(asked.wait, 30)
+    await lease.stop()
+    names = {thread.name for thread in threading.enumerate() if thread not in before}
+    assert not any("lease" in name or "Dummy" in name for name in names)

@@ -548,3 +548,55 @@ async def test_a_step_that_waits_has_a_task_of_its_own_with_its_name(
         await within((await client.start(flow.bind())).result())
     assert [seen[name][1] for name in "acd"] == ["look#1", "look#3", "look#4"]
     assert len({seen[name][0] for name in "acd"}) == 3
+
+
+async def test_a_step_that_waits_holds_up_no_commit_of_another(place: Place, app: hf.App) -> None:
+    go = asyncio.Event()
+
+    @app.step
+    async def quick(n: int) -> int:
+        return n
+
+    @app.step
+    async def slow(n: int) -> int:
+        await go.wait()
+        return n
+
+    @app.workflow
+    async def hurries(n: int) -> int:
+        return await quick(await quick(n))
+
+    @app.workflow
+    async def waits(n: int) -> int:
+        return await slow(n)
+
+    async with place.open(app, paranoid=False) as client:
+        first, second = await asyncio.gather(
+            client.start(hurries.bind(1)), client.start(waits.bind(2))
+        )
+        # The slow one keeps the task in which the commit of the other would have been made.
+        assert await within(first.result()) == 1
+        go.set()
+        assert await within(second.result()) == 2
+
+
+async def test_a_lone_chain_and_what_comes_beside_it(place: Place, app: hf.App) -> None:
+    """Its commits are made by the task that runs its steps; others must not wait for that."""
+
+    @app.step
+    async def add(n: int) -> int:
+        return n + 1
+
+    @app.workflow
+    async def chain(n: int) -> int:
+        total = 0
+        for _ in range(n):
+            total = await add(total)
+        return total
+
+    async with place.open(app, paranoid=False) as client:
+        lone = await client.start(chain.bind(60))
+        others = [await client.start(chain.bind(n)) for n in range(6)]
+        assert [await within(run.result()) for run in others] == list(range(6))
+        assert await within(lone.result()) == 60
+        assert (await kinds(lone)).count("step.completed") == 60

@@ -46,8 +46,10 @@ async def test_machines_beyond_the_limit_are_closed_and_refund_nothing(
         for run in runs:
             await status_of(run, "waiting")
         await until(lambda: not worker.sessions)
-        assert len(worker._parked) == machines
-        assert all(session.machine.loop.main is not None for session in worker._parked.values())
+        assert len(worker.hands.parked) == machines
+        assert all(
+            session.machine.loop.main is not None for session in worker.hands.parked.values()
+        )
         assert refunds == []
         for run in runs:
             await run.signal(go, True)

@@ -7,7 +7,7 @@ from holdfast.model.dump import Dump, Journal, Sent, Started
 from holdfast.model.events import Event
 from holdfast.model.family import Link, message_id, start_noted
 from holdfast.model.jobs import Job
-from holdfast.model.run import Message, Run
+from holdfast.model.run import Message, MessageState, Run
 from holdfast.model.secrets import Sealed
 from holdfast.model.waits import Wait
 from holdfast.testing.invariants import Violation, check
@@ -36,6 +36,22 @@ def signal(n: int, id: str = "") -> Message:
 
 def cancel(n: int) -> Message:
     return Message(f"c{n}", "cancel", "", b"{}", 5, n)
+
+
+def update(state: MessageState = "") -> Message:
+    return Message("u1", "update", "add", b"1", 5, 1, state)
+
+
+def accepted(seq: int, **fields) -> Event:
+    return event(seq, "update.accepted", "add/u1", **fields)
+
+
+def ended(seq: int, **fields) -> Event:
+    return event(seq, "update.completed", "add/u1", **fields)
+
+
+def reopened(seq: int) -> Event:
+    return event(seq, "run.reopened", generation=2)
 
 
 def received(seq: int, n: int) -> Event:
@@ -109,6 +125,14 @@ SOUND: dict[str, Dump] = {
     "a retried run": dump(
         run(seq=4, generation=2, epoch=2), FIRST, event(2, "step.failed", "a#1", superseded_by=4),
         event(3, "run.failed", superseded_by=4), event(4, "run.reopened", epoch=2, generation=2),
+    ),
+    "an update under way": dump(run(inbox_seq=1, inbox_read=1), FIRST, accepted(2),
+                                inbox=(update("accepted"),)),
+    "an update that ended": dump(run(seq=3, inbox_seq=1, inbox_read=1), FIRST, accepted(2),
+                                 ended(3), inbox=(update("completed"),)),
+    "an update whose end was taken back": dump(
+        run(seq=4, generation=2, inbox_seq=1, inbox_read=1), FIRST, accepted(2),
+        ended(3, superseded_by=4), reopened(4), inbox=(update("completed"),),
     ),
     "a timer": dump(None, FIRST, event(2, "timer.fired", payload=b"10")),
     "what was said": dump(progress=beat("long#1"), logs=LINES),
@@ -223,6 +247,27 @@ UNSOUND: dict[str, tuple[str, Dump, str]] = {
     ),
     "a cancel that was read and not recorded": (
         "I6", dump(run(inbox_seq=1, inbox_read=1, cancel=2), inbox=(cancel(1),)), "and - recorded"
+    ),
+    "an update from nowhere": (
+        "I6", dump(None, FIRST, accepted(2)), "u1 is in the history and not in the inbox"
+    ),
+    "an update that ended and told nobody": (
+        "I6",
+        dump(run(seq=3, inbox_seq=1, inbox_read=1), FIRST, accepted(2), ended(3),
+             inbox=(update("accepted"),)),
+        "u1 was told accepted, and recorded as ['accepted', 'completed']",
+    ),
+    "an update that is recorded after a retry, and told nothing": (
+        "I6",
+        dump(run(seq=4, generation=2, inbox_seq=1, inbox_read=1), FIRST, accepted(2), ended(3),
+             reopened(4), inbox=(update(),)),
+        "u1 was told nothing, and recorded as ['accepted', 'completed']",
+    ),
+    "an update that was carried out twice": (
+        "I6",
+        dump(run(seq=5, generation=2, inbox_seq=1, inbox_read=1), FIRST, accepted(2), reopened(3),
+             accepted(4, generation=2), ended(5, generation=2), inbox=(update("completed"),)),
+        "recorded as ['accepted', 'accepted', 'completed']",
     ),
     "a generation that begins by itself": (
         "I2", dump(run(generation=2), FIRST, event(2, "step.completed", "a#1", generation=2)),

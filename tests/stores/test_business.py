@@ -15,11 +15,11 @@ from holdfast.errors import BadStatement
 from holdfast.kernel import commit
 from holdfast.model.writes import Advance, Outcome
 from holdfast.ports.store import Store
-from holdfast.ports.transaction import Transaction, WorkFailed
+from holdfast.ports.transaction import Overdue, Transaction, WorkFailed
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.conformance.harness import Harness
-from holdfast.testing.conformance.transactions import a_shop, booking, bookings, failure
+from holdfast.testing.conformance.transactions import LONG, a_shop, booking, bookings, failure
 
 
 @asynccontextmanager
@@ -141,3 +141,28 @@ async def test_a_value_of_the_wrong_type_is_the_steps_failure(postgres_store: st
         error = await failure(harness, booking(harness, run, 1, wrong))
         assert isinstance(error, asyncpg.DataError)
         assert await bookings(harness) == []
+
+
+async def test_a_server_gives_up_the_statement_whose_time_is_over(postgres_store: str) -> None:
+    async with on_postgres(postgres_store) as harness:
+        run, late, is_late = await a_shop(harness), list[Exception](), threading.Event()
+
+        def goes_on(given: Transaction) -> None:
+            try:
+                given.execute(LONG)
+            finally:
+                try:
+                    given.execute("INSERT INTO shop_bookings (n) VALUES (99)")
+                except Exception as error:
+                    late.append(error)
+                is_late.set()
+
+        overdue = await failure(harness, booking(harness, run, 1, goes_on), 0.05)
+        assert isinstance(overdue, Overdue)
+        connection = await asyncpg.connect(postgres_store)
+        running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $1"
+        assert await connection.fetchval(running, LONG) == 0
+        await connection.close()
+        assert await bookings(harness) == []
+        assert await asyncio.to_thread(is_late.wait, 30)
+        assert isinstance(late[0], BadStatement), "what it does now would be in no transaction"

@@ -122,13 +122,29 @@ async def test_the_driver_asks_for_no_type(postgres_store):
 
 async def test_who_speaks_no_tls_is_asked_for_it_once(postgres_store):
     async with proxied(postgres_store) as proxy:
-        target = Target(proxy.url)
+        target = Target(f"{proxy.url}?sslmode=prefer")
         for _ in range(3):
             await target.release(await target.connect({}))
         assert proxy.greetings == ["tls", "plain", "plain"]
         proxy.wants_tls = True
         await target.release(await target.connect({}))
         assert proxy.greetings[3:] == ["plain", "tls"], "asked again, now that it is wanted"
+
+
+async def test_a_server_of_this_machine_is_asked_for_tls_only_if_it_wants_it(
+    postgres_store, monkeypatch
+):
+    async with proxied(postgres_store) as proxy:
+        target = Target(proxy.url)
+        await target.release(await target.connect({}))
+        assert proxy.greetings == ["plain"]
+        proxy.wants_tls = True
+        await target.release(await target.connect({}))
+        assert proxy.greetings[1:] == ["plain", "tls"]
+        monkeypatch.setenv("PGSSLMODE", "prefer")
+        target = Target(proxy.url)
+        await target.release(await target.connect({}))
+        assert proxy.greetings[3:] == ["tls"], "the user has said so"
 
 
 async def test_a_start_learns_the_way_from_its_one_question(postgres_store, monkeypatch):

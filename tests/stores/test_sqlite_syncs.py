@@ -10,6 +10,7 @@ import pytest
 from holdfast.errors import StoreUnavailable
 from holdfast.kernel.dispatch import decide
 from holdfast.model.writes import Reap, Renew
+from holdfast.stores.processes import boot
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer
@@ -56,14 +57,39 @@ async def test_only_claims_and_leases_are_soft(tmp_path):
         assert levels() == ["hard"]
 
 
-async def test_strikes_are_hard(tmp_path):
-    """Else a run that takes the whole machine down would never be convicted."""
+@pytest.mark.parametrize(
+    ("began", "level"),
+    [(boot(), "soft"), ("another life", "hard"), ("", "hard"), (None, "hard")],
+)
+async def test_strikes_outlive_the_machine(tmp_path, began, level):
+    """Else a run that takes the whole machine down would never be convicted.
+
+    What a worker left that only it went down with is there, and the machine is up.
+    """
     async with opened(tmp_path) as (harness, levels):
         await harness.start("r")
         await harness.claim("A")
         levels()
-        [run] = (await harness.claim("B", reaps=(Reap("A", True),))).runs
-        assert (run.strikes, levels()) == (1, ["hard"])
+        if began is not None:  # it had a bell, and nobody holds it now
+            (tmp_path / "hf.db-workers" / "A").write_text(f"w@nowhere\n{began}")
+        reaps = () if began is not None else (Reap("A", True),)
+        [run] = (await harness.claim("B", eager=True, reaps=reaps)).runs
+        assert (run.strikes, levels()) == (1, [level])
+
+
+async def test_a_soft_commit_leaves_the_log_alone(tmp_path):
+    """To copy it into the file would wait for the disk."""
+    async with opened(tmp_path) as (harness, _):
+        await harness.start("r")
+        assert isinstance(harness.store, SqliteStore)
+        connection = harness.store._writer._transactions.connection
+        pages = connection.execute("PRAGMA wal_autocheckpoint").fetchone()
+        told: list[str] = []
+        connection.set_trace_callback(told.append)
+        await harness.claim("A")
+        kept = [each for each in told if each == "COMMIT" or "autocheckpoint" in each]
+        assert kept[:2] == ["PRAGMA wal_autocheckpoint = 0", "COMMIT"]
+        assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == pages
 
 
 async def test_one_hard_job_makes_its_group_hard(tmp_path):

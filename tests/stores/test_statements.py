@@ -4,12 +4,13 @@ from holdfast.stores.queries import queries_of
 
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
-    "advance_run", "advance_run_without_mail", "settle_run", "inbox_of_run", "put_in_run",
+    "advance_run", "close_run", "settle_run", "inbox_of_run", "put_in_run",
     "is_held", "clear_strikes", "delete_progress_of", "put_wait", "put_job", "drop_job",
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "next_lane", "next_queue", "claimable_runs", "next_wake_at", "unregistered_workflows",
-    "unserved_queues", "held_runs", "other_workers", "next_owner", "holds_runs", "job_queues",
+    "unserved_queues", "held_runs", "other_workers", "next_owner", "holds_runs", "runs_of_worker",
+    "job_queues",
     "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
     "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
@@ -35,6 +36,8 @@ ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "has_schema", "link", "timeline", "schema_version",
     "mark_schema", "lock_schema", "sizes", "is_pruned_lately", "reap_worker", "take_over",
     "claim_named",
+    # Turns that only add one event, or two.
+    "plain_turn", "plain_pair",
     "lock_run", "look", "lanes", "load", "prune_runs", "notify", "listening_workers", "term_never",
     "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",

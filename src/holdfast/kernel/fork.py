@@ -5,7 +5,7 @@ counted when it was made. Edited results stand in the place of the recorded ones
 no longer asks for is left out by whoever replays it. What is no result, as the state of a graph
 after any of its nodes, is edited by the mark that begins the fork: a replay finds it there when it
 comes to that place. With another input nothing is shared. Messages that the shared part has
-recorded count as read.
+recorded count as read, and were told what it says.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from holdfast.model.commands import ForkRun
 from holdfast.model.events import CLASS_OF, Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.family import child_id, started_as
-from holdfast.model.keys import message_of
-from holdfast.model.run import CANCEL_DELIVERED, NOT_CANCELLED, Message, Run
+from holdfast.model.run import CANCEL_DELIVERED, ENDS_OF_UPDATES, NOT_CANCELLED, Message, Run
 from holdfast.model.travel import Edit, as_of, edits_of, living, seeds_of, told_edits
 from holdfast.model.writes import Import, Origin, Outcome
 
@@ -55,7 +54,7 @@ def decide(command: ForkRun) -> Import:
         "run.forked", max(command.at, last.at), payload=payload, seq=point.at + 1,
         epoch=last.epoch, generation=generation,
     )  # fmt: skip
-    inbox = _read_messages(command.origin.inbox, counting)
+    inbox = _read_messages(counting)
     is_cancelled = any(event.kind == "cancel.requested" for event in counting)
     run = _row(command, mark)._replace(
         inbox_seq=len(inbox), inbox_read=len(inbox),
@@ -191,22 +190,32 @@ def _children(fork: str, counting: Sequence[Event], generation: int) -> list[Eve
     ]
 
 
-def _read_messages(inbox: Sequence[Message], counting: Sequence[Event]) -> tuple[Message, ...]:
-    """Return the messages that the shared part has recorded, numbered in that order."""
-    known = {message.id: message for message in inbox}
-    brought = [event for event in counting if CLASS_OF[event.kind] == "message"]
-    found = [known.get(message_of(event)) or _message(event) for event in brought]
-    return tuple(message._replace(n=n) for n, message in enumerate(filter(None, found), start=1))
+def _read_messages(counting: Sequence[Event]) -> tuple[Message, ...]:
+    """Return the messages that the shared part has recorded, numbered in that order.
+
+    The inbox of the origin tells what counts there now: it may have taken a message back since, or
+    said something else to it, and if it is a fork itself, it has only those that counted then.
+    """
+    ends = {event.key: event for event in counting if event.kind in ENDS_OF_UPDATES}
+    brought = (_message(event, ends.get(event.key)) for event in counting)
+    return tuple(message._replace(n=n) for n, message in enumerate(filter(None, brought), start=1))
 
 
-def _message(event: Event) -> Message | None:
-    """Return the message that brought an event, if the inbox no longer has it."""
-    if event.kind == "signal.received":
-        name, _, id = event.key.partition("/")
-        return Message(id, "signal", name, event.payload, event.at)
-    if event.kind == "cancel.requested":
-        return Message(event.key, "cancel", "", event.payload, event.at)
-    return None  # the passing of a deadline comes from nobody
+def _message(event: Event, end: Event | None) -> Message | None:
+    """Return the message that brought an event, with what it was told, if a message did."""
+    name, _, id = event.key.partition("/")
+    match event.kind:
+        case "signal.received":
+            return Message(id, "signal", name, event.payload, event.at)
+        case "update.accepted" if end is not None:
+            state, reply = ENDS_OF_UPDATES[end.kind], end.payload
+            return Message(id, "update", name, event.payload, event.at, state=state, reply=reply)
+        case "update.accepted":
+            return Message(id, "update", name, event.payload, event.at, state="accepted")
+        case "cancel.requested":
+            return Message(event.key, "cancel", "", event.payload, event.at)
+        case _:
+            return None  # the passing of a deadline comes from nobody
 
 
 def read(command: ForkRun, outcome: Outcome) -> Run:

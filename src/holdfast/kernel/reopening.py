@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from holdfast.model.events import BEGINNINGS, CLASS_OF, Event, EventKind
+from holdfast.model.events import Event, EventKind
 
 ATTEMPTS: frozenset[EventKind] = frozenset({
     "step.retrying", "step.started", "step.deferred", "child.started",
 })  # fmt: skip
 """What comes before the answer to a key, and stops counting with it."""
+
+TIMED: frozenset[EventKind] = frozenset({"run.started", "run.reopened", "run.forked"})
+"""From these on a run has all of its time. A continuation leaves the deadline where it is."""
 
 
 def length_of(history: Sequence[Event]) -> int:
@@ -28,6 +31,6 @@ def deadline_of(history: Sequence[Event], deadline: int | None, at: int) -> int 
     """Give a run as long again as it had from its start, or from its last reopening or fork."""
     if deadline is None or not history:
         return None
-    began = max(e.at for e in history if CLASS_OF[e.kind] == "start" or e.kind in BEGINNINGS)
+    began = max(event.at for event in history if event.kind in TIMED)
     # The store stamps the reopening no earlier than the last event.
     return max(at, history[-1].at) + deadline - began

@@ -22,14 +22,12 @@ from holdfast.model.departing import cancelling
 from holdfast.model.events import CLASS_OF, COMPENSATION, Event, since_start
 from holdfast.model.family import policy_of, started_id
 from holdfast.model.keys import NAMED, is_of, message_of, undone_by
-from holdfast.model.run import Run
+from holdfast.model.run import ENDS_OF_UPDATES, Run
 from holdfast.model.status import movable_to
 from holdfast.model.travel import keyed_as
 from holdfast.model.writes import Move, Outcome, Put, Rewind
 
 ORIGINS = movable_to("pending")
-ENDS_OF_UPDATES = ("update.completed", "update.failed")
-"""These go with the acceptance of the update, in whatever turn they were said."""
 
 
 def decide(command: RerunRun) -> Move:
@@ -122,6 +120,7 @@ def _after(history: Sequence[Event], cut: int, again: Collection[str]) -> list[E
     """Return what was asked for, said or heard after `cut`, and all that is of `again`."""
     kept = {e.seq for e in history if CLASS_OF[e.kind] == "answer" and not _is_gone(e, cut, again)}
     unread = {e.key for e in history if e.kind == "update.accepted" and e.seq > cut}
+    # The end of an update goes with its acceptance, in whatever turn it was said.
     return [
         event
         for event in history

@@ -103,8 +103,11 @@ class Asking:
         payload = None if kwargs else signature.quickly(args)
         if payload is None:
             payload = signature.encode(args, kwargs)
-        key = loop.scope().take(step.name)
         given = None if kwargs else args
+        # Most bodies have one task only, and this is asked at every step.
+        main = loop.main
+        scope = main.scope if main and len(loop.tasks) == 1 else loop.scope()
+        key = scope.take(step.name)
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
         return call
 
@@ -124,8 +127,6 @@ class Asking:
         if loop.dead:
             loop.refuse()
         self._unstarted.pop(key, None)
-        if len(self.asks) >= MAX_ASKS:
-            raise TooManyAsks(key=key, limit=MAX_ASKS)
         hashed = new_digest()
         hashed.update(payload)
         checked = hashed.digest() + signature.schema
@@ -140,14 +141,17 @@ class Asking:
         ):
             # The body would wait until nothing else in it is ready, and then be fed the next event.
             # Nothing else is ready and the next event is this result: to wait would change nothing.
+            told, result = event.payload or b"null", signature.result
             try:
-                found = signature.result.decode(event.payload or b"null", where="result")
-            except HoldfastError:
+                found = result.read(told) if result.read else result.decode(told, where="result")
+            except (ValueError, HoldfastError):
                 pass  # it is raised when the event is fed, where no body can catch it
             else:
                 self._next = next(self._ahead, None)
                 self.seq, self.now = event.seq, event.at
                 return found
+        if len(self.asks) >= MAX_ASKS:
+            raise TooManyAsks(key=key, limit=MAX_ASKS)
         values = None if given is None else signature.unchanged(given)
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options, values))
         self.asks[key] = self._fresh[key] = ask
@@ -160,9 +164,12 @@ class Asking:
 
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
-        if self.loop.dead:
-            self.loop.refuse()
-        return self.loop.scope().take(name)
+        loop = self.loop
+        if loop.dead:
+            loop.refuse()
+        main = loop.main
+        scope = main.scope if main and len(loop.tasks) == 1 else loop.scope()
+        return scope.take(name)
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Remember a call that took `key`, until it is awaited."""

@@ -42,6 +42,7 @@ from holdfast.machine.values import Signature
 from holdfast.model.asks import StepAsk
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure
+from holdfast.model.run import ENDS_OF_UPDATES
 from holdfast.model.settings import Guard
 from holdfast.model.travel import Edit
 
@@ -261,7 +262,10 @@ class Machine(Asking):
             ask = self._answered(event, "the result of step ")
         if value is MISSING:
             value = self._decoded(ask.step, event)
-        self._settle(key).set_result(value)
+        del self.asks[key]
+        if self._fresh:
+            self._fresh.pop(key, None)
+        self._futures.pop(key).set_result(value)
         self.spin()
 
     def _fail(self, event: Event, _: object) -> None:
@@ -300,7 +304,7 @@ class Machine(Asking):
         changes_of(self).compare(event)
 
     def _hear_decision(self, event: Event, _: object) -> None:
-        decisions_of(self).compare(event)
+        (self.decisions or decisions_of(self)).compare(event)
 
     def _hear_mark(self, event: Event, _: object) -> None:
         if self.decisions is not None:
@@ -347,7 +351,7 @@ class Machine(Asking):
         """Tell whether this answer would be accepted now; what is no answer always is."""
         if event.kind == "timer.fired":
             return event.key in self.loop.timers
-        if event.kind in ("update.completed", "update.failed"):
+        if event.kind in ENDS_OF_UPDATES:
             return self.handlers is not None and self.handlers.has_said(event)
         if event.kind == "note.decided":
             return self.decisions is not None and self.decisions.has_said(event)

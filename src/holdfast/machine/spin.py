@@ -143,10 +143,7 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def scope(self) -> Scope:
         """Return the place of the running task, whose counters give the next key."""
-        main = self.main
-        if main is not None and len(self.tasks) == 1:
-            return main.scope  # most bodies have no other task, and this is asked at every step
-        task = asyncio.current_task(self) or main
+        task = asyncio.current_task(self) or self.main
         if not isinstance(task, Task):
             raise MachineClosed
         return task.scope

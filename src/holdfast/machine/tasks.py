@@ -77,8 +77,7 @@ class Scope:
 
     def take(self, name: str) -> str:
         """Return the next key of that name."""
-        counts = self.counts
-        count = counts[name] = counts.get(name, 0) + 1
+        count = self.counts[name] = self.counts.get(name, 0) + 1
         return f"{self.path}{name}#{count}"
 
     def next(self, name: str) -> str:

@@ -60,10 +60,11 @@ class Timer(asyncio.TimerHandle):
 class Timers:
     """All open timers of one machine, by key, and the earliest of them."""
 
-    __slots__ = ("_born", "_heap", "_open")
+    __slots__ = ("_born", "_heap", "open")
 
     def __init__(self) -> None:
-        self._open: dict[str, Timer] = {}
+        self.open: dict[str, Timer] = {}
+        """By their keys; empty if there is none."""
         self._heap: list[tuple[int, int, str]] = []
         self._born = 0
 
@@ -71,17 +72,17 @@ class Timers:
         """Open `timer`; of two with one due time, the one added first fires first."""
         self._born += 1
         timer.owner = self
-        self._open[timer.key] = timer
+        self.open[timer.key] = timer
         heapq.heappush(self._heap, (timer.due, self._born, timer.key))
 
     def discard(self, timer: Timer) -> None:
         """Forget `timer`, if it is open."""
-        if self._open.pop(timer.key, None) is not None and len(self._heap) > 64:
+        if self.open.pop(timer.key, None) is not None and len(self._heap) > 64:
             self._compact()
 
     def pop(self, key: str) -> Timer | None:
         """Take out the open timer of that key, if there is one."""
-        timer = self._open.pop(key, None)
+        timer = self.open.pop(key, None)
         if timer is not None:
             timer.owner = None
         return timer
@@ -89,27 +90,27 @@ class Timers:
     def earliest(self) -> tuple[int, str] | None:
         """Return due time and key of the timer that fires next."""
         heap = self._heap
-        while heap and heap[0][2] not in self._open:
+        while heap and heap[0][2] not in self.open:
             heapq.heappop(heap)
         return (heap[0][0], heap[0][2]) if heap else None
 
     def asked_seq(self, key: str) -> int:
         """Return the last event fed before the open timer of that key was asked for."""
-        return self._open[key].asked_seq
+        return self.open[key].asked_seq
 
     def _compact(self) -> None:
-        if len(self._heap) > 2 * len(self._open):
-            self._heap = [entry for entry in self._heap if entry[2] in self._open]
+        if len(self._heap) > 2 * len(self.open):
+            self._heap = [entry for entry in self._heap if entry[2] in self.open]
             heapq.heapify(self._heap)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._open
+        return key in self.open
 
     def __iter__(self) -> Iterator[Timer]:
-        return iter(self._open.values())
+        return iter(self.open.values())
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self.open)
 
 
 NO_TIMERS = Timers()

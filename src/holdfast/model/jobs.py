@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from holdfast.model.annotations import Annotations
 from holdfast.model.events import Failure
 from holdfast.model.failures import decode_failure, encode_failure
+from holdfast.model.run import SUSPECT
 
 NOBODY_KNOWS = "it had begun when its worker was lost; whether it ended is not known"
 """What is said of a step that runs at most once and was lost with its worker."""
@@ -138,7 +139,7 @@ def taken(jobs: Iterable[Job], claim: JobClaim) -> list[Job]:
     for job in jobs:
         if len(chosen) >= claim.limit:
             break
-        if job.strikes >= 2:
+        if job.strikes >= SUSPECT:
             if suspects >= claim.suspects:
                 continue
             suspects += 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from holdfast.model.annotations import Progress
-from holdfast.model.events import Event
+from holdfast.model.events import Event, EventKind
 from holdfast.model.queues import DEFAULT_PRIORITY, DEFAULT_QUEUE, IN_LINE
 from holdfast.model.status import RunStatus
 
@@ -53,6 +54,12 @@ class Run(NamedTuple):
 
 MessageState = Literal["", "rejected", "accepted", "completed", "failed"]
 
+ENDS_OF_UPDATES: Mapping[EventKind, MessageState] = {
+    "update.completed": "completed",
+    "update.failed": "failed",
+}
+"""What becomes of an update, by the event that ends it."""
+
 
 class Message(NamedTuple):
     """One row of a run's inbox. `n` is its place in the order of acceptance.
@@ -92,6 +99,9 @@ SINCE_START = -1
 
 ROW_ONLY = 1 << 62
 """As the `after` of a `load`: no event is wanted, only the row and its heartbeats."""
+
+SUSPECT = 2
+"""Strikes from which on a run, or a job, is held alone among its like."""
 
 NOT_CANCELLED, CANCEL_REQUESTED, CANCEL_DELIVERED = 0, 1, 2
 """Values of `Run.cancel`: a state, so that a second cancel changes nothing."""

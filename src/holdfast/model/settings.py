@@ -97,3 +97,6 @@ class Settings:
         if not (is_number and isfinite(cast("float", value)) and holds(cast("float", value))):
             whole = wanted.replace("number", "whole number") if is_whole else wanted
             raise BadDefinition(what=f"Settings.{name} is {value!r:.60}", hint=f"Give {whole}.")
+
+
+DEFAULTS = Settings()

@@ -7,8 +7,8 @@ it, which is as much work as the rest of what asyncio does for a step.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 _on_their_way: set[asyncio.Future[Any]] = set()
 """The event loop itself holds on to no task, and nobody else has these."""
@@ -28,14 +28,15 @@ class Answered(Protocol[T_co]):
 class Reply(Generic[T]):
     """An answer that its maker settles, in the loop of whoever asked."""
 
-    __slots__ = ("_future", "_hearer", "_is_settled", "_value", "error")
+    is_pushable: ClassVar[bool] = False
+    """Whether `push` may have something to do."""
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self._value: Any = None
-        self._is_settled = False
-        self._future: asyncio.Future[None] | None = None
-        self._hearer: Callable[[Answered[T]], None] | None = None
+    # In the class, so that nothing has to be set for an answer that comes at once.
+    error: Exception | None = None
+    _value: Any = None
+    _is_settled = False
+    _future: asyncio.Future[None] | None = None
+    _hearer: Callable[[Answered[T]], None] | None = None
 
     def settle(self, value: T | None) -> None:
         """Give the answer, or `error` if that is set."""
@@ -52,14 +53,33 @@ class Reply(Generic[T]):
         value: T = self._value
         return value
 
+    def call(self) -> None:
+        """Have its maker bring the answer about; one who waits for nobody has done so before."""
+
+    def push(self) -> Coroutine[Any, Any, None] | None:
+        """Return what brings it about in the caller's own task, to spare turns of the event loop.
+
+        None if its maker has to do it. Whoever means to push tells with `hear` instead of `tell`.
+        """
+        return None
+
     def __await__(self) -> Generator[Any, None, T]:
         if not self._is_settled:
+            self.call()
             self._future = asyncio.get_running_loop().create_future()
             yield from self._future
         return self.result()
 
     def tell(self, hearer: Callable[[Answered[T]], None]) -> None:
         """Call `hearer` when the answer is there, which may be now."""
+        if self._is_settled:
+            hearer(self)
+        else:
+            self._hearer = hearer
+            self.call()
+
+    def hear(self, hearer: Callable[[Answered[T]], None]) -> None:
+        """As `tell`, of somebody who will `push`."""
         if self._is_settled:
             hearer(self)
         else:

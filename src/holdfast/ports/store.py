@@ -123,11 +123,14 @@ class Store(Protocol):
         """Return how much is kept for later calls of steps, by step and version."""
         ...
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Call `hear` in this loop on changes, of other processes too; return the way to stop.
 
         Notices are hints: they may be late, doubled or missing. With `worker`, other processes
         see this one alive under that id for as long as it listens. Who cares only for changes made
-        through this store says that they are `near`, and costs other processes nothing.
+        through this store says that they are `near`, and costs other processes nothing. Without
+        `turns`, what only says that a run goes on may be left out.
         """
         ...

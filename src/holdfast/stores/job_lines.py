@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from holdfast.model.jobs import Job, JobClaim, taken
 from holdfast.model.limits import MOST, Queue
 from holdfast.model.queues import PRIORITIES
+from holdfast.model.run import SUSPECT
 from holdfast.stores.line import admit
 
 UNMANAGED = ""
 """Stands for all queues that are not managed."""
-SUSPECT = 2
 Head = tuple[int, int, str]
 """A lane with due jobs: its priority, since when the first is due, and its queue."""
 

@@ -46,11 +46,23 @@ _kept = cache(name_of)  # by id: a fork is another process
 
 
 @cache
+def boot() -> str:
+    """Return the name of the machine's present life, or nothing where it cannot be told."""
+    try:
+        file = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, 100).decode().strip()
+    finally:
+        os.close(file)
+
+
+@cache
 def _here() -> str:
     """Return what all processes that see each other have in common."""
     try:
-        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink(PROC / 'self/ns/pid')}"
+        return f"{boot()} {os.readlink(PROC / 'self/ns/pid')}" if boot() else ""
     except OSError:
         return ""
 

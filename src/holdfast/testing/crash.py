@@ -216,10 +216,12 @@ class CrashStore:
         """Read how much is kept for later calls."""
         return await self._call("cached", lambda: self._inner.cached(wanted))
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Hear of what others do as a process of its own would: in its own time."""
         flavour = self._sync("listen", "before")
-        stop = self._inner.listen(self._hearing(hear), worker=worker, near=near)
+        stop = self._inner.listen(self._hearing(hear), worker=worker, near=near, turns=turns)
         self._deaf.append(stop)
         if flavour == "after":
             self._plan.kill(self._life)

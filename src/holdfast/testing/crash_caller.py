@@ -83,14 +83,17 @@ class Caller(Timekeeper):
 
     async def retry(self, run: str) -> None:
         """Let a failed run try again, once; a blocked one whenever it is blocked."""
-        if (await self.row(run)).generation > 1:
-            return
         try:
-            await self._surely(self._client.get(run).retry)
+            await self._surely(lambda: self._retry(run))
         except IllegalMove:
             row = await self.row(run)
             if row.generation == 1 and row.status in ("failed", "compensation_failed", "blocked"):
                 raise  # it was not our own first try, of unknown outcome, that moved it
+
+    async def _retry(self, run: str) -> None:
+        # It may have been retried by a try of unknown outcome, and have failed again since.
+        if (await self.row(run)).generation == 1:
+            await self._client.get(run).retry()
 
     async def rerun(self, run: str, key: str | None, id: str) -> None:
         """Take a run back to a step, once for each id."""

@@ -23,7 +23,6 @@ from holdfast.engines.local.hub import POLL
 from holdfast.errors import StoreError
 from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.hosts.worker import Worker
-from holdfast.hosts.worker.session import Session
 from holdfast.kernel import dispatch
 from holdfast.model.commands import ReapLeases
 from holdfast.model.dump import Dump
@@ -319,8 +318,8 @@ class World:
             process.is_dead = True
             worker = process.worker
             if worker is not None:
-                parked: dict[str, Session] = vars(worker)["_parked"]
-                for session in (*worker.sessions.values(), *parked.values()):
+                hands = worker.hands
+                for session in (*hands.sessions.values(), *hands.parked.values()):
                     session.machine.close()
         self.loop.abandon()
 

@@ -168,7 +168,9 @@ class InlineStore(Calls):
         """Return the buckets of every run."""
         return await self._call(self.inner.buckets)
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Call `hear` after each commit of this object."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None

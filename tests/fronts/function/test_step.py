@@ -2,28 +2,19 @@
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-import holdfast.fronts.function.step as step_module
 from holdfast.app import App
 from holdfast.errors import BadDefinition, InvalidDuration
 from holdfast.fronts.function.step import AsyncStep, SyncStep
+from holdfast.machine import Machine
+from holdfast.machine.values import Signature
+from holdfast.model.asks import StepAsk
+from holdfast.model.events import Event
 from holdfast.model.options import StepOptions
 from holdfast.model.retry import NO_RETRY, Retry
-
-
-class FakeMachine:
-    """Answers each call with what it was called with."""
-
-    def call(self, step, args, kwargs, options) -> Coroutine[Any, Any, Any]:
-        async def answer():
-            return step, args, kwargs, options
-
-        return answer()
 
 
 @pytest.fixture
@@ -31,10 +22,13 @@ def app() -> App:
     return App("shop")
 
 
-@pytest.fixture
-def in_body(monkeypatch) -> None:
-    machine = FakeMachine()
-    monkeypatch.setattr(step_module, "current", lambda: machine)
+def asked_by(body) -> StepAsk:
+    """Return the one step that a body asks for when it begins."""
+    machine = Machine(body, Signature.of(body), ns="default", run="r")
+    machine.feed(Event("run.started", 1, payload=b"{}", seq=1))
+    [ask] = machine.asks.values()
+    machine.close()
+    return ask
 
 
 async def test_a_call_outside_a_body_is_a_plain_call(app) -> None:
@@ -64,24 +58,33 @@ async def test_gather_and_create_task_take_calls_of_steps(app) -> None:
     assert list(await asyncio.gather(task, double(2))) == [2, 4]
 
 
-@pytest.mark.usefixtures("in_body")
-async def test_a_call_in_a_body_asks_the_machine(app) -> None:
+def test_a_call_in_a_body_asks_the_machine(app) -> None:
     @app.step(timeout=30)
     async def charge(order: str, *, currency: str) -> None: ...
 
-    asked = await charge("order-42", currency="EUR")
-    settings = StepOptions(timeout=30_000_000)
-    assert asked == (charge, ("order-42",), {"currency": "EUR"}, settings)
+    async def body() -> None:
+        await charge("order-42", currency="EUR")
+
+    ask = asked_by(body)
+    assert (ask.step, ask.key) == (charge, "charge#1")
+    assert ask.args == b'{"order":"order-42","currency":"EUR"}'
+    assert ask.options == StepOptions(timeout=30_000_000)
 
 
-@pytest.mark.usefixtures("in_body")
-async def test_options_apply_to_one_call(app) -> None:
+def test_options_apply_to_one_call(app) -> None:
     @app.step(timeout=30, retry=NO_RETRY)
-    async def charge(order: str) -> Any: ...
+    async def charge(order: str) -> None: ...
 
     changed = charge.options(timeout=timedelta(seconds=5), total_timeout=60)
-    assert (await changed("order-42"))[3] == StepOptions(NO_RETRY, 5_000_000, 60_000_000)
-    assert (await charge("order-42"))[3] == StepOptions(NO_RETRY, 30_000_000)
+
+    async def with_others() -> None:
+        await changed("order-42")
+
+    async def as_defined() -> None:
+        await charge("order-42")
+
+    assert asked_by(with_others).options == StepOptions(NO_RETRY, 5_000_000, 60_000_000)
+    assert asked_by(as_defined).options == StepOptions(NO_RETRY, 30_000_000)
     assert changed.name == charge.name
     assert app.steps["charge"] is charge
 

@@ -50,12 +50,12 @@ class Hub:
         self._vain = 0
 
     def open(self, *, near: bool = False) -> None:
-        """Begin to listen, if not done yet: to this process, or to others too."""
+        """Begin to listen, if not done yet: for closings here, or for everything everywhere."""
         if self._unlisten is not None:
             if near or self._hears_far:
                 return
             self._unlisten()
-        self._unlisten = self._store.listen(self._hear, near=near)
+        self._unlisten = self._store.listen(self._hear, near=near, turns=not near)
         self._hears_far = not near
 
     def started(self, run: str, heard: int) -> None:

@@ -57,7 +57,7 @@ class Vault:
             self.given.setdefault(run, {}).update(secrets)
             if not self._listens:
                 self._listens = True
-                self._store.listen(self._hear, near=True)
+                self._store.listen(self._hear, near=True, turns=False)
 
     def _must_keep(self, where: str, *, is_known: bool = True) -> None:
         if self.keys is not None or (self._has_worker and is_known):

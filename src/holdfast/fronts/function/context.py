@@ -17,12 +17,11 @@ NO_SECRETS: Mapping[str, Secret] = MappingProxyType({})
 class Attempt:
     """One execution of a step. `stopped` is set when nobody waits for its result any more."""
 
-    __slots__ = ("generation", "key", "ns", "number", "run", "stopped")
+    stopped: Event | None = None
 
     def __init__(self, ns: str, run: str, generation: int, key: str, number: int) -> None:
         self.ns, self.run, self.generation = ns, run, generation
         self.key, self.number = key, number
-        self.stopped: Event | None = None
 
     @property
     def args(self) -> bytes:

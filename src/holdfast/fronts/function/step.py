@@ -28,6 +28,8 @@ from holdfast.fronts.function.naming import check_function, is_async, local_name
 from holdfast.fronts.function.raising import Raisable, details_of, raisables, rebuild
 from holdfast.fronts.function.secrets import listed_secrets
 from holdfast.machine import current
+from holdfast.machine.loop import Loop
+from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import key_of
 from holdfast.model.cache import Cache
 from holdfast.model.checks import checked_id
@@ -106,9 +108,9 @@ class Step(Generic[P, R]):
 
         def __call__(self, *args, **kwargs):
             """Return a coroutine that gives the result. In a body, the key is taken here."""
-            machine = current()
-            if machine is not None:
-                return machine.call(self, args, kwargs, self.settings)
+            loop = running_loop()
+            if type(loop) is Loop:  # as `current` tells, without a call more at every step
+                return loop.machine.call(self, args, kwargs, self.settings)
             if self.is_async:
                 return self.function(*args, **kwargs)
             return _run(self.function, args, kwargs)

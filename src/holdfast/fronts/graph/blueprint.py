@@ -67,8 +67,9 @@ class Blueprint:
         self.forks: dict[str, Fork] = {}
         self.exits: set[str] = set()
         self.is_frozen = False
-        self.decisions: dict[tuple[str, int, str], bytes] = {}
-        """What is recorded of the ways that walks have taken: by node, place and target."""
+        self.decisions: dict[tuple[str, int, str], tuple[str, bytes]] = {}
+        """What is recorded of the ways that walks have taken, and under which name: by node, place
+        and target."""
 
     def must_be_free(self, name: str) -> None:
         """Refuse a name that no node can have now. Raises `BadDefinition`."""

@@ -10,21 +10,14 @@ queue or a cache has the state itself in its arguments: there they are stored, o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 from holdfast.fronts.graph.shapes import Shape
 from holdfast.machine import current
 from holdfast.machine.values import Signature, digest
 
 _TOLD = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class Carried(NamedTuple):
-    """A state in the hands of its run, and how it came about."""
-
-    state: Any
-    past: bytes
 
 
 class Packed(bytes):
@@ -38,19 +31,9 @@ class NodeSignature(Signature):
 
     shape: Shape
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """Return the digest of a carried state, with the rest of the arguments."""
-        if kwargs or not args or not isinstance(args[0], Carried):
-            return super().encode(args, kwargs)
-        given, *rest = args
-        listed = "".join(f",{_TOLD(each)}" for each in rest)
-        packed = Packed(f'["{given.past.hex()}"{listed}]'.encode())
-        packed.args = (given.state, *rest)
-        return packed
-
     def sendable(self, payload: bytes) -> bytes:
         """Return the state itself, with the rest of the arguments."""
-        return super().encode(payload.args, {}) if isinstance(payload, Packed) else payload
+        return self.encode(payload.args, {}) if isinstance(payload, Packed) else payload
 
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what to call the function with: a state of its own, which it may change."""
@@ -60,9 +43,16 @@ class NodeSignature(Signature):
         return (self.shape.lent(state), *rest), {}
 
 
-def carried(state: Any, past: bytes) -> Any:
-    """Return what to call a node's step with: in a unit test, outside a run, the state itself."""
-    return state if current() is None else Carried(state, past)
+def carry(step: Any, state: Any, past: bytes, *rest: Any) -> Coroutine[Any, Any, Any]:
+    """Call a node's step with a state that came about by `past`, and the rest of its arguments."""
+    machine = current()
+    if machine is None:  # a unit test, outside a run
+        call: Coroutine[Any, Any, Any] = step(state, *rest)
+        return call
+    listed = "".join(f",{_TOLD(each)}" for each in rest) if rest else ""
+    packed = Packed(f'["{past.hex()}"{listed}]'.encode())
+    packed.args = (state, *rest)
+    return machine.call_as(machine.take_key(step.name), step, packed, step.settings)
 
 
 def carried_in(args: bytes) -> Any:

@@ -103,13 +103,13 @@ def _reached(graph: Blueprint, start: str = START) -> set[str]:
 
 def _ending(graph: Blueprint) -> set[str]:
     """Return the nodes from which a run can come to an end."""
-    found = {END}
-    while True:
-        new = {
-            node
-            for node in (START, *graph.nodes)
-            if node not in found and not found.isdisjoint(_successors(graph, node))
-        }
-        if not new:
-            return found
-        found |= new
+    before: dict[str, list[str]] = {}
+    for node in (START, *graph.nodes):
+        for target in _successors(graph, node):
+            before.setdefault(target, []).append(node)
+    found, left = {END}, [END]
+    while left:
+        new = [node for node in before.get(left.pop(), ()) if node not in found]
+        found.update(new)
+        left += new
+    return found

@@ -28,6 +28,7 @@ Delta = Mapping[str, Any]
 IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
 NO_VALUES: Mapping[str, Any] = {}
 NO_CHANGE: Delta = {}
+_MISSING = object()
 
 
 class Shape:
@@ -51,6 +52,8 @@ class Shape:
 
     def changed(self, state: Any, delta: Delta) -> Any:
         """Return the state with these changes."""
+        if self._is_dict and len(delta) == 1 and "set" in delta:
+            return {**state, **delta["set"]}
         new, gone = delta.get("set", NO_VALUES), delta.get("unset", ())
         for name in delta.get("forget", ()):
             state = state.delete_secret(name)
@@ -127,14 +130,15 @@ class Shape:
         """Return what a node changed, by what it returned. Raises `NonRetryable`."""
         if result is None:
             return NO_CHANGE
-        if self._is_state(result):
+        if not self._is_dict and isinstance(result, self.cls):
+            # A TypedDict is a dict: what a node leaves out of it stays as it is.
             after = self.values(result)
             gone = [name for name in before if name not in after]
             delta = _delta(_new(before, after), gone)
             forgotten = result.forgotten if self.cls is State else ()
             return {**delta, "forget": [*forgotten]} if forgotten else delta
-        if isinstance(result, Mapping):
-            partial = dict(cast("Mapping[str, Any]", result))
+        if type(result) is dict or isinstance(result, Mapping):
+            partial = cast("Mapping[str, Any]", result)
             if self.fields is not None and not partial.keys() <= self.fields.keys():
                 unknown = next(k for k in partial if k not in self.fields)
                 raise NonRetryable(_unknown(node, unknown, self.fields, self.cls))
@@ -148,10 +152,6 @@ class Shape:
         """Return what leads from one state to another."""
         old, new = self.values(before), self.values(after)
         return _delta(_new(old, new), [name for name in old if name not in new])
-
-    def _is_state(self, result: Any) -> bool:
-        # A TypedDict is a dict: what a node leaves out of it stays as it is.
-        return not self._is_dict and isinstance(result, self.cls)
 
 
 def fresh(value: Any) -> Any:
@@ -182,10 +182,11 @@ def _delta(new: dict[str, Any], gone: Sequence[str]) -> Delta:
 
 
 def _new(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    old = before.get
     return {
         k: v
         for k, v in after.items()
-        if k not in before or type(v) is not type(before[k]) or not before[k] == v  # noqa: SIM201 - as a user's class defines it
+        if (was := old(k, _MISSING)) is _MISSING or type(v) is not type(was) or not was == v  # noqa: SIM201 - as a user's class defines it
     }
 
 

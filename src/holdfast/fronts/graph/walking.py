@@ -24,6 +24,7 @@ from holdfast.machine.decisions import decisions_of, told
 from holdfast.machine.edits import take_edit
 from holdfast.machine.values import digest
 from holdfast.model.events import Event
+from holdfast.model.makers import maker
 
 
 class Visit(NamedTuple):
@@ -53,6 +54,9 @@ class Place(NamedTuple):
     visit: Visit = NO_VISIT
 
 
+_new_place, _new_visit = maker(Place), maker(Visit)
+
+
 class Walk:
     """One run's way. The count of visits is that of all branches together."""
 
@@ -75,8 +79,11 @@ class Walk:
         return (await self._go(first)).state
 
     async def _go(self, place: Place) -> Place:
+        forks = self.graph.forks
         while place.node not in (place.until, END):
-            place = await self._leave(await self._visit(place))
+            place = await self._visit(place)
+            # Most nodes have one way out at a time, and nothing is awaited to take it.
+            place = await self._leave(place) if place.node in forks else self._follow(place)
         return place
 
     async def _visit(self, place: Place) -> Place:
@@ -86,7 +93,7 @@ class Walk:
         self.path.append(name)
         machine, visit = self._machine, NO_VISIT
         if machine is not None:
-            visit = Visit(len(self.path), machine.seq, machine.now)
+            visit = _new_visit((len(self.path), machine.seq, machine.now))
         node = graph.nodes[name]
         try:
             call = node.call(place.state, place.past)
@@ -102,19 +109,25 @@ class Walk:
         past = since(place.past, shape.told_change(delta))
         if graph.checkpoint.interval and graph.checkpoint.is_due(visit.iteration):
             _mark(machine, name, visit.iteration, preserve=graph.checkpoint.preserve)
-        return Place(name, state, _wrote(place, delta), past, place.until, visit)
+        writers = None if place.writers is None else _wrote(place, delta)
+        return _new_place((name, state, writers, past, place.until, visit))
 
     async def _leave(self, place: Place) -> Place:
         """Return where to go from a node that is done."""
         graph, name = self.graph, place.node
-        if name in graph.exits:
+        if name in graph.exits or name not in graph.forks:
+            return self._follow(place)
+        fork = graph.forks[name]
+        fields = {"from": name, "fork": fork.branches, "join": fork.join}
+        self._record(place, WAY_OUT.format(name), told(fields))
+        return await self._fork(fork, place)
+
+    def _follow(self, place: Place) -> Place:
+        """Return where the way out of a node leads."""
+        name = place.node
+        if name in self.graph.exits:
             self._record(place, WAY_OUT.format(name), told({"from": name, "to": END}), END)
             return place._replace(node=END)
-        if name in graph.forks:
-            fork = graph.forks[name]
-            fields = {"from": name, "fork": fork.branches, "join": fork.join}
-            self._record(place, WAY_OUT.format(name), told(fields))
-            return await self._fork(fork, place)
         try:
             _, found = self._choose(place)
         except HoldfastError:
@@ -122,7 +135,9 @@ class Walk:
         except Exception as error:
             problem = f"the way out cannot be chosen: {type(error).__name__}: {error}"
             raise self._error(place, problem) from error
-        return Place(found, place.state, place.writers, place.past, place.until)
+        return _new_place((
+            found, place.state, place.writers, place.past, place.until, NO_VISIT,
+        ))  # fmt: skip
 
     def _choose(self, place: Place) -> tuple[int, str]:
         """Return the first way that fits, by its place among those of the node, and its target."""
@@ -135,20 +150,16 @@ class Walk:
             else:
                 continue
             if node != START or is_choice(way, ways):
-                decision = self._decision(node, index, target)
-                self._record(place, WAY_OUT.format(node), decision, target)
+                known = self.graph.decisions.get((node, index, target))
+                self._record(place, *(known or self._decision(node, index, target)), target)
             return index, target
         tried = ", ".join(way.name for way in ways)
         raise self._error(place, f"no valid transition: {tried} did not hold")
 
-    def _decision(self, node: str, index: int, target: str) -> bytes:
+    def _decision(self, node: str, index: int, target: str) -> tuple[str, bytes]:
         """Return what is recorded of a way that was taken; those before it did not hold."""
-        known = self.graph.decisions
-        found = known.get((node, index, target))
-        if found is None:
-            found = known[node, index, target] = _decision(
-                node, target, self.graph.ways[node][: index + 1]
-            )
+        decision = _decision(node, target, self.graph.ways[node][: index + 1])
+        found = self.graph.decisions[node, index, target] = (WAY_OUT.format(node), decision)
         return found
 
     def _routed(self, routes: Routes, place: Place) -> str:
@@ -189,13 +200,14 @@ class Walk:
         machine = self._machine
         if machine is None:
             return
-        visit, took = place.visit, None
-        if visit.iteration:
-            took = machine.now - visit.at
-            decision = b'%b,"iteration":%d,"began":%d}' % (decision[:-1], *visit[:2])
+        (iteration, began, at), took = place.visit, None
+        more = b""
+        if iteration:
+            took = machine.now - at
+            more = b',"iteration":%d,"began":%d' % (iteration, began)
         if target not in (place.until, END):
-            decision = b'%b,"next":%d}' % (decision[:-1], len(self.path) + 1)
-        decisions_of(machine).say(name, decision, took)
+            more = b'%b,"next":%d' % (more, len(self.path) + 1)
+        decisions_of(machine).say(name, decision[:-1] + more + b"}", took)
 
     def _error(self, place: Place, problem: str) -> ExecutionError:
         return ExecutionError(
@@ -230,12 +242,10 @@ def _visit_of(place: Place) -> dict[str, object]:
     return {**fields, "within": within} if within else {**fields}
 
 
-def _wrote(place: Place, delta: Delta) -> Mapping[str, str] | None:
+def _wrote(place: Place, delta: Delta) -> Mapping[str, str]:
     """Return who wrote what, with what a node has changed now."""
-    if place.writers is None:
-        return None
     names = (*delta.get("set", ()), *delta.get("unset", ()))
-    return {**place.writers, **dict.fromkeys(names, place.node)}
+    return {**(place.writers or {}), **dict.fromkeys(names, place.node)}
 
 
 def _found(

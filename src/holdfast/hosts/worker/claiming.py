@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
+from holdfast.model.run import SUSPECT
 from holdfast.model.writes import Claim, Notice
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 CLAIM_LIMIT = 100
 """Runs that one claim takes."""
-SUSPECT = 2
-"""Strikes from which on a run is held alone among its like."""
 HEAD_START = 0.002
 """Seconds that runs which were just taken have for themselves, before we look at all others."""
 FEW = 8

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, PayloadTooLarge, StoreError
 from holdfast.hosts.worker import attempts
-from holdfast.hosts.worker.session import Session
+from holdfast.hosts.worker.plain import Plain
 from holdfast.hosts.worker.steps import Result, StepRun, nobody, timed_out
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import commit
@@ -91,7 +91,7 @@ class Recording:
         return commit.decide(self.command)
 
 
-class Exact(Session):
+class Exact(Plain):
     """One held run, whose transactional steps take effect exactly once."""
 
     __slots__ = ("_transactions",)
@@ -159,7 +159,9 @@ class Exact(Session):
             self._refused(answer, [])
             return
         self.seq += 1
-        self._passed(work.event.at, outcome, is_progress=True)
+        self._passed(work.event.at, outcome)
+        if self.run.strikes:
+            self._clear_strikes()
         self._forget_attempts(work.event.key)
         if self._worker.observing is not None:
             self._worker.observing.committed(self.run, [work.event], work.event.at)

@@ -33,7 +33,7 @@ class Feeding(Conversing):
 
     __slots__ = ()
 
-    def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> Turn:
+    def _feed(self, draft: Draft, results: list[Result], mail: tuple[Message, ...]) -> None:
         """Feed one thing at a time: messages first, a cancel before all, then answers."""
         if mail:
             results = self._feed_mail(draft, results, mail)
@@ -43,14 +43,6 @@ class Feeding(Conversing):
             with self.machine.entered():
                 for result in results:
                     self._feed_result(draft, result)
-        self._fire_timers(draft)
-        if self._waiting:
-            self._admit(draft)
-        if self._shown or self._intents:
-            self._record_begun(draft)
-        if self.machine.children is not None:
-            family.start_children(self, draft)
-        return self._take_turn()
 
     def _feed_mail(
         self, draft: Draft, results: list[Result], mail: tuple[Message, ...]
@@ -76,14 +68,17 @@ class Feeding(Conversing):
         for ask in draft.intends:
             self.machine.feed(draft.add_started(ask, 1))
 
-    def _take_turn(self) -> Turn:
+    def _take_turn(self, draft: Draft) -> Turn:
+        """Feed what is due, after all that came, and return what the body asks for now."""
         machine = self.machine
-        if machine.warnings:
-            telling.tell_warnings(machine)
-        if machine.lines:
-            self.notes().hear(take_lines(machine))
-        if not machine.asks and machine.is_stuck():
-            raise BodyStuck(source=machine.source())
+        self._fire_timers(draft)
+        if self._waiting:
+            self._admit(draft)
+        if self._shown or self._intents:
+            self._record_begun(draft)
+        if machine.children is not None:
+            family.start_children(self, draft)
+        self._hear_body()
         turn = machine.take_turn()
         if self._resumes:
             self._resumes, turn.asks = False, self._unbegun()
@@ -91,6 +86,16 @@ class Feeding(Conversing):
             # What is decided next depends on it.
             turn.asks = self.outside().ours(turn.asks)
         return turn
+
+    def _hear_body(self) -> None:
+        """Pass on what the body says to people. Raises `BodyStuck` if it waits for nothing."""
+        machine = self.machine
+        if machine.warnings:
+            telling.tell_warnings(machine)
+        if machine.lines:
+            self.notes().hear(take_lines(machine))
+        if not machine.asks and machine.is_stuck():
+            raise BodyStuck(source=machine.source())
 
     def _feed_message(self, draft: Draft, message: Message) -> None:
         if message.kind == "answer":
@@ -120,19 +125,19 @@ class Feeding(Conversing):
     def outside(self) -> Waiting:
         """Return what the run waits for from outside; most runs have none."""
         if self.waits is None:
-            self.waits = Waiting(self)
+            self.waits, self._is_bare = Waiting(self), False
         return self.waits
 
     def needing(self) -> Needing:
         """Return what its steps need before they begin; most runs have none."""
         if self.needs is None:
-            self.needs = Needing(self)
+            self.needs, self._is_bare = Needing(self), False
         return self.needs
 
     def recalling(self) -> Recalling:
         """Return what its steps look for in the cache; most runs have no such steps."""
         if self.recalls is None:
-            self.recalls = Recalling(self)
+            self.recalls, self._is_bare = Recalling(self), False
         return self.recalls
 
     def recalled(self, results: list[Result]) -> None:
@@ -209,7 +214,7 @@ class Feeding(Conversing):
             if self.waits is not None:
                 self.waits.expire(draft)
             while (
-                machine.loop.timers
+                machine.loop.timers.open
                 and (timer := machine.next_timer()) is not None
                 and timer[0] <= draft.at
             ):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from holdfast.hosts.worker import length, queued, replay, updates
 from holdfast.hosts.worker.attempts import Retrying
@@ -26,6 +26,7 @@ from holdfast.model.writes import Outcome
 if TYPE_CHECKING:
     from holdfast.hosts.worker.needing import Needing
     from holdfast.hosts.worker.recalling import Recalling
+    from holdfast.hosts.worker.session import Session
     from holdfast.hosts.worker.waiting import Deferred, Waiting
     from holdfast.hosts.worker.worker import Worker
 
@@ -45,12 +46,12 @@ class Held:
     """A run in hand: its machine, its steps, its place in the history, and what was heard of it."""
 
     __slots__ = (
-        "_born", "_call", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_intents",
-        "_is_new", "_long_at", "_look", "_mail", "_mail_came", "_must_read", "_overdue",
-        "_reopened_at", "_results", "_resumes", "_retries", "_shown", "_superseded", "_visitors",
-        "_waiting", "_wake", "_worker", "anew", "cancelled_at", "draining", "family", "inbox_seq",
-        "keyed_as", "last_at", "machine", "needs", "notebook", "paused", "recalls", "run",
-        "running", "seq", "state", "ticketed", "waits",
+        "_alarm", "_born", "_deadline", "_deferred", "_errand", "_failures", "_flight", "_intents",
+        "_is_bare", "_is_driven", "_is_new", "_long_at", "_look", "_mail", "_mail_came",
+        "_must_read", "_overdue", "_reopened_at", "_results", "_resumes", "_retries", "_shown",
+        "_superseded", "_visitors", "_waiting", "_worker", "anew", "cancelled_at", "draining",
+        "family", "inbox_seq", "keyed_as", "last_at", "machine", "needs", "notebook", "paused",
+        "recalls", "run", "running", "seq", "state", "ticketed", "waits",
     )  # fmt: skip
 
     def __init__(self, worker: Worker, run: Run) -> None:
@@ -82,12 +83,12 @@ class Held:
         self._look = True
         self._flight: Flight | None = None
         self._errand: Callable[[], Awaitable[None]] | None = None
-        self._wake: asyncio.Future[None] | None = None
-        self._call: asyncio.TimerHandle | None = None
+        self._is_driven = self._is_bare = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._born: Event | None = None
         self._shown: tuple[StepRun, ...] = ()
         self._intents: tuple[StepAsk, ...] = ()
-        self._superseded: tuple[tuple[int, ...], int] = ((), 0)
+        self._superseded: tuple[tuple[int, ...], int] | None = None
         self.notebook: Notebook | None = None
         self.family: Family | None = None
         self.waits: Waiting | None = None
@@ -128,7 +129,8 @@ class Held:
 
     def notes(self) -> Notebook:
         """Return where things that are said go; most runs say nothing and have none."""
-        self.notebook = self.notebook or Notebook(self, self._worker.scribe)
+        if self.notebook is None:
+            self.notebook, self._is_bare = Notebook(self, self._worker.scribe), False
         return self.notebook
 
     @property
@@ -141,10 +143,10 @@ class Held:
         return self._retries.get(key)
 
     def poke(self) -> None:
-        """Have `drive` look again, once no commit is on its way."""
+        """Have the run looked at again, once no commit is on its way."""
         self._look = True
         if self._flight is None:
-            self._wake_drive()
+            self._call_driver()
 
     def go_on(self) -> None:
         """Begin what could not begin while the store took no writes."""
@@ -176,13 +178,14 @@ class Held:
         self._failures = 0
         self._worker.health.works(self.run.id)
 
-    def _passed(self, at: int, outcome: Outcome, *, is_progress: bool) -> None:
+    def _clear_strikes(self) -> None:
+        """Suspect the run no longer, as the store does: another one may be held beside it."""
+        self.run = self.run._replace(strikes=0)
+        self._worker.look_for_more()
+
+    def _passed(self, at: int, outcome: Outcome) -> None:
         """Note what follows from a commit that applied, whatever it held."""
         self.last_at = at
-        if is_progress and self.run.strikes:
-            # As in the store: no longer suspected, so another suspect may be held beside it.
-            self.run = self.run._replace(strikes=0)
-            self._worker.look_for_more()
         if outcome.inbox_seq != self.inbox_seq:
             self.inbox_seq = outcome.inbox_seq
             self.mail_came()
@@ -252,7 +255,7 @@ class Held:
         if self._deadline is not None or self.cancelled_at is not None or self._retries:
             return True
         is_free = self.waits is None and self.needs is None
-        return not is_free or bool(self.machine.loop.timers)
+        return not is_free or bool(self.machine.loop.timers.open)
 
     def _in_hand(self) -> Collection[str]:
         """Return the keys of steps that begin at no time of their own."""
@@ -272,6 +275,11 @@ class Held:
                 return None
             since = max(since, sagas.undone_at)
         return since + round(self._worker.settings.cancel_grace * 1e6)
+
+    def _is_forced(self, now: int) -> bool:
+        """Tell whether a cancelled body has had its time."""
+        forced_at = self._forced_at()
+        return forced_at is not None and now >= forced_at
 
     def _wakes_soon(self, now: int) -> bool:
         wake_at = self._wake_at()
@@ -296,37 +304,43 @@ class Held:
             return told
         return updates.reason(told, machine.awaited_updates(), self._waiting)
 
-    def _sleep(self) -> asyncio.Future[None]:
-        """Return what is done when poked, or when the next timer or retry is due."""
-        self._wake = asyncio.get_running_loop().create_future()
+    def _wait(self) -> None:
+        """Be ready for what comes next: a timer, a message, or only results, as in most runs."""
+        self._is_bare = not (
+            self.paused or self.draining or self._mail or self._mail_came or self._must_read
+            or self._superseded or self._waiting or self._retries or self._shown or self._intents
+            or self._resumes
+        ) and not (
+            self.cancelled_at or self._deadline or self.notebook or self.waits or self.needs
+            or self.recalls
+        )  # fmt: skip
         self._set_alarm()
-        return self._wake
 
     def _set_alarm(self) -> None:
-        if self._call is None and not self._has_times():
+        """Have the run looked at when its next timer, retry or deadline is due."""
+        if self._alarm is None and not self._has_times():
             return
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._stop_alarm()
         wake_at = self._deadline if self.paused or self.draining else self._wake_at()
         if wake_at is not None and not self._is_held_back:
             delay = max(wake_at - self._worker.store.now(), 0) / 1e6
-            self._call = asyncio.get_running_loop().call_later(min(delay, 3_600), self.poke)
+            self._alarm = asyncio.get_running_loop().call_later(min(delay, 3_600), self.poke)
 
-    def _wake_drive(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+    def _stop_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
-    def _wake_up(self) -> None:
-        self._wake = None
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+    def _call_driver(self) -> None:
+        """Have a task look at the run, unless one does."""
+        if not self._is_driven and self.state == "held":
+            self._is_driven = True
+            self._worker.hands.drive(cast("Session", self))
 
     def _send(self, errand: Callable[[], Awaitable[None]]) -> None:
-        """Have `drive` do what has to be awaited, also while a commit is on its way."""
+        """Have a task do what has to be awaited, also while a commit is on its way."""
         self._errand = errand
-        self._wake_drive()
+        self._call_driver()
 
     @property
     def _is_held_back(self) -> bool:

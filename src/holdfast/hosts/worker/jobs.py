@@ -19,6 +19,7 @@ from holdfast.engines.local.vault import Lacking
 from holdfast.errors import StepTimedOut, StoreError
 from holdfast.hosts.worker.doing import Doing, Done, convicted, told, unknown
 from holdfast.hosts.worker.needing import AFTER_ERROR, LOOK_AGAIN
+from holdfast.hosts.worker.shapes import SOON
 from holdfast.kernel import dispatch
 from holdfast.model.commands import EndJob, ReapLeases, ReportJob
 from holdfast.model.jobs import (
@@ -31,7 +32,7 @@ from holdfast.model.jobs import (
     terms_of,
 )
 from holdfast.model.redacting import redact
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import SUSPECT, Loaded, Run
 from holdfast.model.waits import Wait
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ log = logging.getLogger("holdfast.worker")
 
 AT_ONCE = 100
 """Jobs that one look takes."""
-SUSPECT = 2
-"""Strikes from which on a job is held alone among its like."""
 ROW_ONLY = 1 << 62
 """A position after every event."""
 Place = tuple[str, str]
@@ -60,18 +59,27 @@ class JobHost:
         self._is_used = any(step.settings.queue for step in self._known.values())
         self._is_over = False
         self._serving: asyncio.Task[None] | None = None
+        self._starting: asyncio.TimerHandle | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     # --- life
 
-    def start(self, soon: float) -> None:
+    def start(self, head_start: float) -> None:
         """Begin to look; a moment later if nothing says that there will be jobs."""
-        self._serving = asyncio.create_task(self._serve(0 if self._is_used else soon))
+        if self._is_used:
+            self._start()
+        else:
+            self._starting = asyncio.get_running_loop().call_later(head_start, self._start)
+
+    def _start(self) -> None:
+        self._serving = asyncio.create_task(self._serve(0 if self._is_used else SOON))
 
     async def stop(self) -> None:
         """Take no more, let the jobs end that run, and give back what is not over in time."""
         self._is_over = True
         self._poked.set()
+        if self._starting is not None:
+            self._starting.cancel()
         if self._serving is not None:
             await asyncio.gather(self._serving, return_exceptions=True)
         if self._tasks:

@@ -6,6 +6,7 @@ it. A worker that holds no run does not renew, so an idle worker writes nothing.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import logging
 import threading
@@ -44,6 +45,7 @@ class Lease:
         self._threaded = threaded
         self._failing = False
         self._stopped = threading.Event()
+        self._began = threading.Event()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -53,7 +55,8 @@ class Lease:
             self._thread = threading.Thread(
                 target=self._serve, args=(first,), name="holdfast-lease", daemon=True
             )
-            self._thread.start()
+            # Not here: `Thread.start` waits until the thread runs, and the first runs go on before.
+            _thread.start_new_thread(self._thread.start, ())
         else:
             self._task = asyncio.create_task(self._keep())
 
@@ -61,6 +64,7 @@ class Lease:
         """Renew no more."""
         self._stopped.set()
         if self._thread is not None:
+            await asyncio.to_thread(self._began.wait)
             await asyncio.to_thread(self._thread.join)
         if self._task is not None:
             self._task.cancel()
@@ -81,6 +85,7 @@ class Lease:
         return self._command
 
     def _serve(self, first: Callable[[], None] | None) -> None:
+        self._began.set()
         head = min(HEAD_START, self._renew)
         if self._stopped.wait(head):
             return

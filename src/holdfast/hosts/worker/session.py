@@ -12,53 +12,53 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from holdfast.errors import HistoryTooLong, HoldfastError, StoreError
-from holdfast.hosts.worker import attempts, continuing, family, length, overdue, replay, telling
-from holdfast.hosts.worker.feeding import Feeding
-from holdfast.hosts.worker.held import NO_RESULTS, NO_RETRIES, NOTHING_DEFERRED, State
+from holdfast.hosts.worker import attempts, continuing, family, length, overdue, telling
+from holdfast.hosts.worker.held import NO_RESULTS
 from holdfast.hosts.worker.notebook import Notebook
+from holdfast.hosts.worker.reading import Reading
 from holdfast.hosts.worker.steps import Limit, Result, StepRun
 from holdfast.hosts.worker.turn import Draft
-from holdfast.hosts.worker.waiting import FEW_OF, has_answers
 from holdfast.kernel import dispatch
-from holdfast.machine import Machine
 from holdfast.machine.afterwards import call_afterwards
 from holdfast.machine.ending import unless_owed
-from holdfast.machine.lines import take_lines
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
-from holdfast.model.events import PROGRESS, Event, since_start
-from holdfast.model.run import SINCE_START, Loaded, Message
+from holdfast.model.events import PROGRESS
+from holdfast.model.run import Message
 from holdfast.model.writes import Outcome
-from holdfast.ports.reply import Answered, tell
+from holdfast.ports.reply import Answered, Reply, tell
 
 log = logging.getLogger("holdfast.worker")
 
 
-class Session(Feeding):
-    """One held run. Make it with `Worker`; `drive` returns when the run is out of its hands."""
+class Session(Reading):
+    """One held run. Make it with `Worker`, and give it to its `hands`."""
 
     __slots__ = ()
 
-    # --- the loop
+    # --- what has come
 
     async def drive(self) -> None:
-        """Hold the run until it closes, parks or is lost."""
-        try:
-            while self.state == "held":
-                if self._errand is None and (self._flight or not self._look):
-                    await self._sleep()
-                    self._wake_up()
-                elif self._errand is not None:
-                    errand, self._errand = self._errand, None
-                    await errand()
-                else:
-                    self._look = False
-                    await self._look_around()
-        finally:
-            self._let_go()
+        """Do what has to be awaited, and make turns of what has come, until nothing is left to do.
+
+        Most turns are made without: where the last result came, or where the run begins.
+        """
+        self._stop_alarm()
+        while self.state == "held":
+            if self._errand is not None:
+                errand, self._errand = self._errand, None
+                await errand()
+            elif self._look and self._flight is None:
+                self._look = False
+                await self._look_around()
+            else:
+                self._wait()
+                break
+        self._is_driven = False
 
     async def _look_around(self) -> None:
         """Read what has to be read, and make a turn of all that has come."""
@@ -68,6 +68,35 @@ class Session(Feeding):
             return
         self._turn()
 
+    async def _reread(self) -> bool:
+        """Know the run again as it is stored. Return whether it is still ours, and can go on."""
+        is_new = self._born is not None
+        if (loaded := await self._read()) is None:
+            return False
+        try:
+            self._take_in(loaded)
+        except HoldfastError as error:
+            await self._set_aside(error)
+            return False
+        return await self._recall_waits(is_new=is_new)
+
+    def begin(self) -> None:
+        """Make the first turn of a run that was born here, unless there is more to look at."""
+        born = self._born
+        if born is None or self._mail_came:
+            self.poke()
+        if born is None or self._is_driven or self.state != "held":
+            return
+        self._look = False
+        try:
+            self._take_in_born(born)
+        except HoldfastError as error:
+            self._send(partial(self._set_aside, error))
+        except Exception as error:
+            self._break(error)
+        else:
+            self._turn_now()
+
     def settle(self, result: Result) -> None:
         """Take the result of an attempt into the next turn.
 
@@ -76,27 +105,40 @@ class Session(Feeding):
         self.running.pop(result.ask.key, None)
         self._results = self._results or []
         self._results.append(result)
-        if self.running or self._look or self._flight or self._wake is None:
+        if self.running or self._look or self._flight or self._is_driven:
             self.poke()
         else:
-            try:
-                self._turn()
-            except Exception as error:
-                self._break(error)
+            self._turn_now()
+
+    def _turn_now(self) -> None:
+        try:
+            self._turn()
+        except Exception as error:
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """Have `drive` fail with what failed in the hands of somebody who has no part in it."""
+        self._send(partial(_raise, error))
 
     def _turn(self) -> None:
         """Feed what is ready, commit it, and start what the body asks for now."""
         draft = Draft(self.run, self.seq, self._stamp(), self.family, self.ticketed)
-        draft.supersedes, draft.superseded_by = self._superseded
+        if self._superseded is not None:
+            draft.supersedes, draft.superseded_by = self._superseded
         results, self._results = self._results, NO_RESULTS
         mail, self._mail = self._mail, ()
         if self.machine.notes:
             self._note(draft)
         try:
-            turn = self._feed(draft, results, mail)
+            self._feed(draft, results, mail)
+            turn = self._take_turn(draft)
         except HoldfastError as error:
             self._block(draft, error, mail)
             turn = Turn()
+        self._finish(draft, turn, results)
+
+    def _finish(self, draft: Draft, turn: Turn, results: list[Result]) -> None:
+        """Commit what came of a turn, if there is anything to commit."""
         self._conclude(draft, turn)
         if self.waits is not None or self.machine.outside is not None:
             self._settle_waits(draft)
@@ -105,10 +147,8 @@ class Session(Feeding):
         else:
             self._drop(turn.dropped)
             self._start(turn.asks)
-
-    def _break(self, error: Exception) -> None:
-        """Have `drive` fail with what failed in the hands of somebody who has no part in it."""
-        self._send(partial(_raise, error))
+            if not self._is_driven:
+                self._rest()
 
     def _conclude(self, draft: Draft, turn: Turn) -> None:
         """Decide what the run does next: close, stop for a pause, park, or stay."""
@@ -120,7 +160,7 @@ class Session(Feeding):
             before = self.machine.base - 1
             told = HistoryTooLong(events=self.seq - before, limit=self._long_at - before)
             self._block(draft, told, ())
-        elif (forced_at := self._forced_at()) is not None and draft.at >= forced_at:
+        elif self.cancelled_at is not None and self._is_forced(draft.at):
             ended = unless_owed(Ended("cancelled"), self.machine)
             draft.close(overdue.ending(ended, self.run, self._overdue))
         elif not (draft.intends or self._is_busy(turn)):
@@ -164,7 +204,7 @@ class Session(Feeding):
         command = draft.command(self._worker.id, self.inbox_seq)
         self._flight = (draft, turn, results, command)
         if self.notebook is None:
-            tell(self._worker.store.write([dispatch.decide(command)]), self._land)
+            self._write(command, self._land)
         else:
             self._send(partial(self._commit_with, self.notebook, *self._flight))
 
@@ -173,7 +213,15 @@ class Session(Feeding):
     ) -> None:
         command = await notebook.onto(bare, turn.dropped)
         self._flight = (draft, turn, results, command)
-        tell(self._worker.store.write([dispatch.decide(command)]), self._land)
+        self._write(command, self._land)
+
+    def _write(self, command: CommitTurn, land: Callable[[Answered[list[Outcome]]], None]) -> None:
+        steps, answer = self._worker.steps, self._worker.store.write([dispatch.decide(command)])
+        if steps.pushes and isinstance(answer, Reply) and answer.is_pushable:
+            steps.pushes, steps.unpushed = False, answer
+            answer.hear(land)
+        else:
+            tell(answer, land)
 
     def _land(self, answer: Answered[list[Outcome]]) -> None:
         """Go on after a commit, whatever came of it."""
@@ -191,10 +239,17 @@ class Session(Feeding):
             self._break(error)
         if self._visitors is not None and self._flight is None:
             self._receive_visitors(self._visitors)
-        if self._look:
+        if not self._is_driven:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Be out of hand, or look again, or wait for the next timer: nobody drives the run."""
+        if self.state != "held":
+            self._worker.hands.release(self)
+        elif self._look:
             self.poke()
-        elif self._wake is not None and self._flight is None:
-            self._set_alarm()
+        elif self._flight is None:
+            self._wait()
 
     def _fail(self, error: StoreError, results: list[Result]) -> None:
         self._worker.health.failed(error, self.run.id)
@@ -207,7 +262,20 @@ class Session(Feeding):
     ) -> None:
         if self._failures:
             self._recovered()
-        answer = "applied" if outcome.applied else dispatch.read(command, outcome)
+        if not outcome.applied:
+            self._take_refusal(outcome, draft, turn, results, command)
+            return
+        self.seq += len(draft.events)
+        if self._worker.settings.paranoid and draft.status != "blocked":
+            self._flight = (draft, turn, results, command)
+            self._send(partial(self._check, outcome, draft, turn))
+        else:
+            self._go_on(draft, turn, outcome)
+
+    def _take_refusal(
+        self, outcome: Outcome, draft: Draft, turn: Turn, results: list[Result], command: CommitTurn
+    ) -> None:
+        answer: str = dispatch.read(command, outcome)
         if answer == "mail" and draft.waits is not None and draft.waits.overs:
             self._throw_away(results)  # what came may be the answer that this turn gave up
         elif answer == "mail":
@@ -221,15 +289,8 @@ class Session(Feeding):
         elif answer == "taken":
             family.refuse(self, outcome.taken)
             self._throw_away(results)
-        elif answer != "applied":
-            self._refused(answer, results)
         else:
-            self.seq += len(draft.events)
-            if self._worker.settings.paranoid and draft.status != "blocked":
-                self._flight = (draft, turn, results, command)
-                self._send(partial(self._check, outcome, draft, turn))
-            else:
-                self._go_on(draft, turn, outcome)
+            self._refused(answer, results)
 
     async def _check(self, outcome: Outcome, draft: Draft, turn: Turn) -> None:
         await self._worker.check_replay(self.run, self.seq, self.machine)
@@ -244,11 +305,12 @@ class Session(Feeding):
             self._worker.observing.committed(self.run, draft.events, draft.at)
         if self.machine.afterwards is not None:
             call_afterwards(self.machine)
-        self._superseded = ((), 0)
+        self._superseded = None
         if self.notebook is not None or draft.waits is not None:
             self._kept(draft)
-        is_progress = self.run.strikes > 0 and any(e.kind in PROGRESS for e in draft.events)
-        self._passed(draft.at, outcome, is_progress=is_progress)
+        self._passed(draft.at, outcome)
+        if self.run.strikes and any(event.kind in PROGRESS for event in draft.events):
+            self._clear_strikes()
         if turn.dropped:
             self._drop(turn.dropped)
         if draft.continues:
@@ -258,7 +320,7 @@ class Session(Feeding):
         elif draft.status == "running":
             self._start(turn.asks, draft.intends)
         else:
-            self._end_as("parked" if draft.status == "waiting" else "closed")
+            self.state = "parked" if draft.status == "waiting" else "closed"
 
     def _kept(self, draft: Draft) -> None:
         """Note that what was written beside the history is stored."""
@@ -267,22 +329,11 @@ class Session(Feeding):
         if draft.waits is not None:
             self.outside().kept(draft.waits)
 
-    def _begin_generation(self, generation: int) -> None:
-        """Forget what the former body asked for: its keys mean something else from now on."""
-        self.run = self.run._replace(generation=generation)
-        self._stop_steps()
-        self._results, self._retries, self._shown = NO_RESULTS, NO_RETRIES, ()
-        self._intents = ()
-
-    def _end_as(self, state: State) -> None:
-        self.state = state
-        self.poke()
-
     def _refused(self, answer: str, results: list[Result]) -> None:
         if answer == "lost":
             log.info("run %s was taken by another worker", self.run.id)
             self._worker.refusals += 1
-            self._end_as("lost")
+            self.state = "lost"
         else:
             self._throw_away(results)
 
@@ -293,94 +344,7 @@ class Session(Feeding):
             self.notebook.forget_turn()
         self.must_reread()
 
-    # --- reading
-
-    async def _reread(self) -> bool:
-        """Build the machine from the stored history. Return whether the run is still ours."""
-        born, self._born = self._born, None
-        begins = 0 if self.run.generation == 1 else SINCE_START
-        loaded = Loaded(self.run, (born,), ()) if born else await self._load(after=begins)
-        if loaded is None:
-            return False
-        self._must_read = False
-        if self.machine.seq:  # it has seen what may not be stored
-            self._begin_again()
-        if loaded.run.generation != self.run.generation:
-            self._begin_generation(loaded.run.generation)
-        self.run, self.seq = loaded.run, loaded.run.seq
-        self.inbox_seq = loaded.run.inbox_seq
-        if loaded.progress or self.notebook is not None:
-            self.notes().know(loaded.progress)
-        if born is None:
-            self._mail, self._mail_came, self._waiting = loaded.mail, False, ()
-        try:
-            is_first = loaded.run.generation == 1
-            self._replay(loaded.events if is_first else tuple(since_start(loaded.events)))
-        except HoldfastError as error:
-            await self._set_aside(error)
-            return False
-        for key in [key for key in self.running if self.machine.asks.get(key) is None]:
-            self.running.pop(key).stop()
-        self._resumes = True
-        return await self._recall_waits(is_new=born is not None)
-
-    def _begin_again(self) -> Machine:
-        self.machine.close()
-        self.machine = self._worker.new_machine(self.run)
-        return self.machine
-
-    async def _read_mail(self) -> bool:
-        loaded = await self._load(after=self.seq)
-        if loaded is None:
-            return False
-        self._mail_came = False
-        self._mail = loaded.mail
-        self.inbox_seq = loaded.run.inbox_seq
-        return not has_answers(loaded.mail) or await self._learn_answers()
-
-    async def _learn_answers(self) -> bool:
-        """Read what was settled, after the mail that tells of it. Is the run still ours?"""
-        waiting, keys = self.waits, {each.name for each in self._mail if each.kind == "answer"}
-        if waiting is None or len(keys) * FEW_OF > len(waiting.rows):
-            return await self._learn_waits()
-        # All others stay as we know them: whoever settles one leaves a message.
-        for key in keys:
-            waiting.relearn(key, await self._worker.waits_of(self.run, key))
-        return True
-
-    async def _recall_waits(self, *, is_new: bool) -> bool:
-        """After a replay, know again what is waited for from outside. Is it still ours?"""
-        is_any = self.machine.outside is not None or self.waits is not None
-        if not is_any and not has_answers(self._mail):
-            return True
-        if not is_new and not await self._learn_waits():
-            return False
-        self.outside().recall(self._deferred)
-        return True
-
-    async def _learn_waits(self) -> bool:
-        """Read what the run waits for from outside, after its mail. Is it still ours?"""
-        waiting = self.outside()
-        await self._worker.jobs.teach(waiting, self.run)
-        while unheard := waiting.unheard(self._mail):
-            # Its message was read before, or has come since we looked.
-            loaded = await self._load(after=self.seq)
-            if loaded is None:
-                return False
-            if loaded.mail == self._mail:
-                self._mail = (*unheard, *self._mail)
-                return True
-            self._mail, self.inbox_seq = loaded.mail, loaded.run.inbox_seq
-            await self._worker.jobs.teach(waiting, self.run)
-        return True
-
-    async def _load(self, *, after: int) -> Loaded | None:
-        """Read the run, however long the store is away. None: it is no longer ours."""
-        loaded = await self._worker.patiently(self.run, after)
-        if loaded is None or not loaded.run.is_held_as(self.run):
-            self.state = "lost"
-            return None
-        return loaded
+    # --- what cannot go on
 
     async def _set_aside(self, error: HoldfastError) -> None:
         """Block the run with the reason."""
@@ -407,42 +371,6 @@ class Session(Feeding):
     def _block(self, draft: Draft, error: HoldfastError, mail: tuple[Message, ...]) -> None:
         shape = self._worker.workflow_of(self.run).shape
         overdue.set_aside(draft, self.run, error, mail, self.machine.notes, shape)
-
-    def _replay(self, events: tuple[Event, ...]) -> None:
-        if self._worker.observing is not None:
-            self._worker.observing.read(self.run, events)
-        # Under the first epoch nobody held the run before: its start is seen for the first time.
-        is_new, self._is_new = self._is_new or self.run.seq == self.run.epoch == 1, False
-        generation, again = self.run.generation, self._begin_again
-        left_out = replay.feed(self.machine, events, generation, is_new=is_new, again=again)
-        machine = self.machine
-        if machine.lines:
-            self.notes().begin(take_lines(machine), events[0].at)
-        folded = replay.fold(events, self.run.generation)
-        self.family = family.family_of(events, self.run, machine, self.family, left_out)
-        self._superseded = (left_out, folded.reopened_seq)
-        self._deferred = folded.deferred or NOTHING_DEFERRED
-        self.last_at = folded.last_at
-        if machine.base > 1:
-            noticed_at = length.noticed_at(self._worker.settings.history)
-            self._long_at = max(self._long_at, machine.base - 1 + noticed_at)
-        self.cancelled_at, self.paused = folded.cancelled_at, folded.paused
-        self._overdue = folded.overdue
-        self._deadline = self.run.deadline if folded.cancelled_at is None else None
-        self._reopened_at, self.keyed_as = folded.reopened_at, folded.keyed_as
-        self.anew = folded.anew
-        kept = {k: r for k, r in folded.retries.items() if machine.asks.get(k) is not None}
-        self._retries = kept or NO_RETRIES
-        # An attempt whose commit was in doubt may be recorded after all: not a second time.
-        self._results = [
-            result
-            for result in self._results
-            if (known := self._retries.get(result.ask.key)) is None
-            or result.number > known.attempts
-        ] or NO_RESULTS
-        self._intents = ()
-        if folded.begun:
-            self._miss_outcomes(folded.begun)
 
     # --- steps
 
@@ -485,8 +413,9 @@ class Session(Feeding):
         self._worker.steps.start(started)
         return started
 
-    def _let_go(self) -> None:
-        self._wake_up()
+    def let_go(self) -> None:
+        """Hold the run no more: stop its steps, and close its machine unless it is parked."""
+        self._stop_alarm()
         self._flight = None
         if self._visitors is not None:
             self._receive_visitors(self._visitors)

@@ -33,10 +33,10 @@ class Shapes:
         if not workflows <= self._defined:
             new = workflows - self._defined
             self._defined |= new
-            beside(self._keep(new))
+            # The runs begin first: a shape is read from the source.
+            asyncio.get_running_loop().call_later(SOON, lambda: beside(self._keep(new)))
 
     async def _keep(self, workflows: set[Workflow[..., Any]]) -> None:
-        await asyncio.sleep(SOON)  # the runs begin first: a shape is read from the source
         listed = sorted((each.name, each.version, each.shape) for each in workflows)
         commands = [DefineWorkflow(self._ns, *each) for each in listed]
         try:

@@ -30,6 +30,7 @@ from holdfast.model.asks import StepAsk
 from holdfast.model.makers import maker
 from holdfast.model.run import Run
 from holdfast.model.secrets import Secret
+from holdfast.ports.reply import Reply
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.session import Session
@@ -70,28 +71,23 @@ Limit = Callable[[], int]
 class StepRun(Attempt):
     """One attempt under way, or waiting for a slot."""
 
-    __slots__ = (
-        "ask", "began", "end", "has_waited", "is_shown", "leave", "limit", "loop", "session",
-        "settle", "show", "task", "voice",
-    )  # fmt: skip
+    # In the class, so that nothing has to be set for a step that is over at once.
+    session: Session | None = None
+    voice: Voice | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    task: asyncio.Task[None] | None = None
+    """The task that its code runs in, while it does."""
+    steps: Steps | None = None
+    """Where it holds a slot, if it does."""
+    began = 0.0
+    is_shown = has_waited = False
 
     def __init__(
         self, run: Run, ask: StepAsk, number: int, limit: Limit | None, settle: Settle, show: Show
     ) -> None:
         self.ns, self.run, self.generation = run.ns, run.id, run.generation
         self.key, self.number = ask.key, number
-        self.stopped = None
-        self.ask, self.limit = ask, limit
-        self.settle, self.show = settle, show
-        self.session: Session | None = None
-        self.voice: Voice | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.task: asyncio.Task[None] | None = None
-        """The task that its code runs in, while it does."""
-        self.end: Callable[[StepRun], None] | None = None
-        self.leave: Callable[[], None] | None = None
-        self.began = 0.0
-        self.is_shown = self.has_waited = False
+        self.ask, self.limit, self.settle, self.show = ask, limit, settle, show
 
     def stop(self) -> None:
         """Have nobody wait for this attempt any more."""
@@ -100,16 +96,16 @@ class StepRun(Attempt):
         self.settle = nobody
         if self.task is not None:
             self.task.cancel()
-        elif self.end is not None:
-            self.end(self)  # its code has not begun, and never will
+        elif self.steps is not None:
+            self.steps.end(self)  # its code has not begun, and never will
 
     def wait(self) -> None:
         """Keep the task that its code runs in: no other step's will."""
         self.has_waited = True
         if self.task is not None:
             self.task.set_name(self.key)
-        if self.leave is not None:
-            self.leave()
+        if self.steps is not None:
+            self.steps.leave()
 
     @property
     def args(self) -> bytes:
@@ -172,6 +168,12 @@ class Steps:
         # Not a set, whose order would be that of addresses: steps are told in the order they began.
         self._running: dict[StepRun, None] = {}
         self._begun: deque[StepRun] = deque()
+        self._beginnings: deque[Callable[[], None]] = deque()
+        self.unpushed: Reply[Any] | None = None
+        """A commit that a server carries out itself, when it has nothing else to do."""
+        self.pushes = False
+        """Whether a server is at work, and will do that."""
+        self._pusher: asyncio.Task[None] | None = None
         self._servers = 0
         self._is_calling = False
         self._context = contextvars.copy_context()
@@ -206,14 +208,20 @@ class Steps:
         if len(self._running) >= self._slots:
             self._waiting.append(run)
             return
-        loop = run.loop = asyncio.get_running_loop()
-        run.end, run.leave = self._end, self._leave
+        loop = asyncio.get_running_loop()
+        run.loop, run.steps = loop, self
         self._running[run] = None
         self._begun.append(run)
-        if not self._servers:
+        if not self._servers and not self._is_pushing():
             self._call_server(loop)
         if self._ticks is None:
             self._ticks = loop.call_later(SHOWN_AFTER, self._tick)
+
+    def soon(self, begin: Callable[[], None]) -> None:
+        """Call `begin` soon, in a task that then runs the steps which it begins."""
+        self._beginnings.append(begin)
+        if not self._servers:
+            self._call_server(asyncio.get_running_loop())
 
     def context_of(self, run: StepRun) -> contextvars.Context:
         """Return a context of the worker's in which `run` is the attempt under way."""
@@ -250,7 +258,7 @@ class Steps:
                 run.is_shown = True
                 run.show(run)
 
-    def _end(self, run: StepRun) -> None:
+    def end(self, run: StepRun) -> None:
         """Give the slot back."""
         self._running.pop(run, None)
         waiting = self._waiting
@@ -269,35 +277,81 @@ class Steps:
         finally:
             self._is_calling = False
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Serve no more: what has begun meanwhile, and may wait as well, is for others."""
         self._servers -= 1
-        for _ in range(len(self._begun) - self._servers):
+        if self.unpushed is not None:
+            self.unpushed.call()
+            self.unpushed = None
+        wanted = len(self._begun) or bool(self._beginnings)
+        for _ in range(wanted - self._servers):
             self._call_server(asyncio.get_running_loop())
 
-    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run what has begun, up to the first step that waits."""
+    async def _serve(  # noqa: C901, PLR0912 - each step passes here: a call more is one for each
+        self, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Begin what is to begin, and run what has begun, up to the first step that waits.
+
+        When that is done it carries out the commit that came of it, if it is alone, and goes on
+        with the steps that are asked for then: all of a lone chain runs in one task.
+        """
         if self._is_calling:  # of an eager factory: whoever begins a step is not done yet
             await asyncio.sleep(0)
         task: Any = asyncio.current_task()
-        begun, clock = self._begun, loop.time
-        came, together = clock(), len(begun)
+        begun, beginnings, clock = self._begun, self._beginnings, loop.time
+        came, together = clock(), len(begun) + len(beginnings)
         run: StepRun | None = None
         try:
-            while begun:
-                run = begun.popleft()
-                if run.settle is nobody:
+            while True:
+                if beginnings:
+                    self._begin(beginnings.popleft())
+                    now = clock()
+                elif begun:
+                    run = begun.popleft()
+                    if run.settle is nobody:
+                        continue
+                    await self._execute(run, task, clock)
+                    if run.has_waited or task.cancelling() or task._must_cancel:
+                        return  # what was left behind in the task would hit the next step
+                    now = run.began
+                elif self.unpushed is not None and await self._pushed(task):
                     continue
-                await self._execute(run, task, clock)
-                if run.has_waited or _is_marked(task):
+                else:
                     return
                 together -= 1
-                if together <= 0 and run.began - came > TURN:
+                if together <= 0 and now - came > TURN:
                     await asyncio.sleep(0)
-                    came, together = clock(), len(begun)
+                    came, together = clock(), len(begun) + len(beginnings)
         finally:
             if run is None or not run.has_waited:
-                self._leave()
+                self.leave()
+
+    def _begin(self, begin: Callable[[], None]) -> None:
+        self.pushes = not (self.unpushed or self._pusher)
+        try:
+            begin()
+        finally:
+            self.pushes = False
+
+    async def _pushed(self, task: asyncio.Task[None]) -> bool:
+        """Do for the store what it has to do now; tell whether there was anything.
+
+        No step that somebody else begins meanwhile waits for it.
+        """
+        reply, self.unpushed = self.unpushed, None
+        work = None if reply is None else reply.push()
+        if work is None:
+            return False
+        self._servers, self._pusher = self._servers - 1, task
+        try:
+            await work
+        finally:
+            self._servers, self._pusher = self._servers + 1, None
+        return True
+
+    def _is_pushing(self) -> bool:
+        """Tell whether whoever begins a step now is the server that pushes, and will run it."""
+        return self._pusher is not None and asyncio.current_task() is self._pusher
 
     async def _execute(
         self, run: StepRun, task: asyncio.Task[None], clock: Callable[[], float]
@@ -328,10 +382,12 @@ class Steps:
             except BaseException as error:  # also of exit(): it ends the step, no more
                 result = Result(ask, number, _us(clock() - began), error=error)
             run.task = None  # the next turn may be made right here, and is no part of the step
+            self.pushes = not (run.has_waited or self.unpushed or self._pusher)
             run.settle(result)
         finally:
+            self.pushes = False
             run.task = result = None  # its error knows this frame
-            self._end(run)
+            self.end(run)
 
     # --- kinds of steps
 
@@ -425,11 +481,6 @@ def _heard(outcome: asyncio.Future[Any]) -> None:
     """Take note of an error that comes after its step was given up."""
     if not outcome.cancelled():
         outcome.exception()
-
-
-def _is_marked(task: Any) -> bool:
-    """Tell whether a step left a cancellation behind in its task, which would hit the next."""
-    return bool(task.cancelling() or task._must_cancel)
 
 
 def _us(seconds: float) -> int:

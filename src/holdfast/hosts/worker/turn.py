@@ -32,33 +32,28 @@ _new_event, _new_command = maker(Event), maker(CommitTurn)
 class Draft:
     """One turn before its commit. Every event is numbered as it is added."""
 
-    __slots__ = (
-        "_due", "_inbox_read", "_messages", "_parks_at", "_reason", "_seq", "_wake_at",
-        "at", "continues", "events", "family", "intends", "replies", "run", "sends", "status",
-        "superseded_by", "supersedes", "ticketed", "waits",
-    )  # fmt: skip
+    # In the class, so that nothing has to be set for a turn that only adds events, as most do.
+    sends = NO_SENDS
+    replies: tuple[Replied, ...] = ()
+    status: RunStatus = "running"
+    continues = False
+    intends: tuple[StepAsk, ...] = ()
+    supersedes: tuple[int, ...] = ()
+    superseded_by = 0
+    waits: Waits | None = None
+    _inbox_read: int | None = None
+    _messages: tuple[int, ...] = ()
+    _parks_at: int | None = None
+    _wake_at: int | None = None
+    _reason = ""
+    _due = 0
 
     def __init__(
         self, run: Run, seq: int, at: int, family: Family | None = None, ticketed: bool = False
     ) -> None:
-        self.run, self._seq = run, seq
+        self.run, self._seq, self.at = run, seq, at
         self.family, self.ticketed = family, ticketed
-        self.sends = NO_SENDS
-        self.at = at
         self.events: list[Event] = []
-        self.replies: tuple[Replied, ...] = ()
-        self.status: RunStatus = "running"
-        self.continues = False
-        self.intends: tuple[StepAsk, ...] = ()
-        self.supersedes: tuple[int, ...] = ()
-        self.superseded_by = 0
-        self.waits: Waits | None = None
-        self._inbox_read: int | None = None
-        self._messages: tuple[int, ...] = ()
-        self._parks_at: int | None = None
-        self._wake_at: int | None = None
-        self._reason = ""
-        self._due = 0
 
     @property
     def has_changes(self) -> bool:
@@ -71,12 +66,8 @@ class Draft:
 
     def add(self, event: Event) -> Event:
         """Number an event, and stamp it with the run's epoch and generation."""
-        run = self.run
-        kind, at, key, payload, asked_seq, digest, took, _, _, _, codec, _ = event
-        numbered = Event(
-            kind, at, key, payload, asked_seq, digest, took, self._seq + len(self.events) + 1,
-            run.epoch, run.generation, codec,
-        )  # fmt: skip
+        run, seq = self.run, self._seq + len(self.events) + 1
+        numbered = _new_event((*event[:7], seq, run.epoch, run.generation, event.codec, None))
         self.events.append(numbered)
         return numbered
 

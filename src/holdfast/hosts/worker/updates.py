@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.machine.looking import Look, Seen
 from holdfast.model.events import Event, Failure
 from holdfast.model.failures import encode_failure
-from holdfast.model.run import Message, MessageState
+from holdfast.model.run import ENDS_OF_UPDATES, Message, MessageState
 from holdfast.model.writes import Replied
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.turn import Draft
-
-ENDS: dict[str, MessageState] = {
-    "update.completed": "completed",
-    "update.failed": "failed",
-}
 
 
 class Visitor(NamedTuple):
@@ -54,8 +49,8 @@ def add_note(draft: Draft, note: Event) -> Event:
 
     What a replay said, and the history does not hold, is of an earlier turn: time does not go back.
     """
-    if note.kind in ENDS:
-        _reply(draft, note.key.partition("/")[2], ENDS[note.kind], note.payload)
+    if note.kind in ENDS_OF_UPDATES:
+        _reply(draft, note.key.partition("/")[2], ENDS_OF_UPDATES[note.kind], note.payload)
     return draft.add(note if note.at >= draft.at else note._replace(at=draft.at))
 
 

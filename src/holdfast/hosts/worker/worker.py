@@ -13,16 +13,17 @@ from typing import Any, Self, cast
 
 from holdfast.app import App
 from holdfast.engines.local.vault import Vault
-from holdfast.errors import UNREADABLE, HoldfastError, StoreError, UnknownWorkflow
+from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
 from holdfast.hosts.worker import guard, paranoid, unlocking
-from holdfast.hosts.worker.claiming import CLAIM_LIMIT, SUSPECT, Rest, claim_of
+from holdfast.hosts.worker.claiming import CLAIM_LIMIT, HEAD_START, Rest, claim_of
 from holdfast.hosts.worker.clockwork import Clockwork
 from holdfast.hosts.worker.collecting import collect_for_life
 from holdfast.hosts.worker.convict import history_of, verdict
 from holdfast.hosts.worker.exact import Exact
 from holdfast.hosts.worker.expiring import expire
+from holdfast.hosts.worker.hands import Hands
 from holdfast.hosts.worker.health import Health
 from holdfast.hosts.worker.introduction import introduced
 from holdfast.hosts.worker.jobs import JobHost
@@ -44,7 +45,7 @@ from holdfast.model.commands import ReapLeases, RenewLease, RetireWorker
 from holdfast.model.events import Event
 from holdfast.model.queues import DEFAULT_QUEUE
 from holdfast.model.run import ROW_ONLY, Loaded, Run
-from holdfast.model.settings import Settings
+from holdfast.model.settings import DEFAULTS, Settings
 from holdfast.model.waits import Wait, WaitFilter
 from holdfast.model.writes import Claim, Claimed, Notice, Reap
 from holdfast.ports.store import Store
@@ -73,23 +74,25 @@ class Worker:
     ) -> None:
         self.app, self.store, self.id = app, store, id
         self.vault = Vault(store, app.namespace, app.secrets, runs=True)
-        self.settings = settings or Settings()
+        self.settings = settings or DEFAULTS
         self.chance = chance
         chosen = self.settings
         self.steps = Steps(slots=chosen.steps, threads=chosen.threads, processes=chosen.processes)
         self.scribe = Scribe(store, self.settings.flush)
-        self.sessions: dict[str, Session] = {}
+        self.hands = Hands(self)
+        self.sessions = self.hands.sessions
         self.refusals = self.takeovers = 0
         self.observing = Observing(self, app.observers) if app.observers else None
+        self.is_watched = self.observing is not None or self.settings.paranoid
+        """Whether somebody looks at every commit: an observer, or a second machine."""
         self.health = Health(lambda: self._poked.set(), self._healed, jump=self.settings.renew)
         self.retention = Retention(store, app, self.settings)
         self._clockwork = Clockwork(self)
-        self._parked: dict[str, Session] = {}
-        self._driving: set[asyncio.Task[None]] = set()
         self._shapes = Shapes(store, app.namespace)
         self._strays: frozenset[str] = frozenset()
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
+        self._beginning: asyncio.TimerHandle | None = None
         self._stopping = False
         self._is_crowded = False
         """More runs may wait than there was room for at the last claim."""
@@ -113,7 +116,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         if self.settings.guard != "off":
             guard.install()
-        self._unlisten = self.store.listen(self._hear, worker=self.id)
+        self._unlisten = self.store.listen(self._hear, worker=self.id, turns=False)
         self._uncapture = capture(self.app.logs)
         if self._watch is not None:
             # Not at once: the first runs need the interpreter more.
@@ -122,12 +125,16 @@ class Worker:
             self.steps.entered = self.observing.entered
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
+        loop = asyncio.get_running_loop()
         # Right after the first claim is sent: there is time for it until the answer comes.
-        asyncio.get_running_loop().call_soon(self._start_threads)
-        self.beside(self._mend())
-        self.jobs.start(SOON)
-        self.beside(collect_for_life(self.store))
+        loop.call_soon(self._start_threads)
+        self.jobs.start(HEAD_START)
+        self._beginning = loop.call_later(HEAD_START, self._begin_chores)
         return self
+
+    def _begin_chores(self) -> None:
+        self.beside(self._mend())
+        self.beside(collect_for_life(self.store))
 
     def _start_threads(self) -> None:
         """Begin to renew the lease, and to watch the loop: nothing of a user's has run before."""
@@ -151,35 +158,24 @@ class Worker:
 
         The lease is renewed until the last run is out of our hands.
         """
-        self._stopping = True
+        hands, self._stopping = self.hands, True
         self._poked.set()
-        self._drain()
+        hands.tell(Session.drain)
+        if self._beginning is not None:
+            self._beginning.cancel()
         if self._claiming is not None:
             await asyncio.gather(self._claiming, return_exceptions=True)
         for task in self._chores:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
-        self._drain()  # what the last claim brought
-        await asyncio.gather(self._drained(self.settings.drain), self.jobs.stop())
-        for session in tuple(self.sessions.values()):
-            session.give_up_steps()
-        await self._drained(self.settings.lease)
-        for task in self._driving:
-            task.cancel()
-        await asyncio.gather(*self._driving, return_exceptions=True)
+        hands.tell(Session.drain)  # what the last claim brought
+        await asyncio.gather(hands.empty(self.settings.drain), self.jobs.stop())
+        hands.tell(Session.give_up_steps)
+        await hands.empty(self.settings.lease)
+        await hands.drop()
         await self._leave()
 
-    def _drain(self) -> None:
-        for session in tuple(self.sessions.values()):
-            session.drain()
-
-    async def _drained(self, seconds: float) -> None:
-        if self._driving:
-            await asyncio.wait(self._driving, timeout=seconds)
-
     async def _leave(self) -> None:
-        while self._parked:
-            self._evict()
         await self.steps.stop()
         await self.scribe.stop()
         if self.observing is not None:
@@ -220,7 +216,7 @@ class Worker:
 
     async def visit(self, run: str, look: Look) -> Seen | None:
         """Look at the body of a run that is in our hands, or was parked here; else None."""
-        session = self.sessions.get(run) or self._parked.get(run)
+        session = self.sessions.get(run) or self.hands.parked.get(run)
         return None if session is None else await session.visit(look)
 
     def look_for_more(self) -> None:
@@ -235,9 +231,10 @@ class Worker:
             return
         session = Exact(self, run)
         session.adopt(event)
+        self._wake_watch()
+        self.hands.begin(session)
         if self._stopping:
             session.drain()
-        self._hold(session)
 
     async def _claim_for_life(self) -> None:
         delay = PATIENCE[0]
@@ -315,30 +312,38 @@ class Worker:
 
     def beside(self, chore: Coroutine[Any, Any, None]) -> None:
         """Do this beside the runs, until the worker stops."""
+        if self._stopping:
+            chore.close()
+            return
         task = asyncio.create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
     def _take_all(self, claimed: Claimed) -> None:
-        for worker, count in claimed.reaped:
-            log.warning("worker %s is gone; %d of its runs can go on", worker, count)
-            self.takeovers += count
         for run in claimed.runs:
             self._take(run, claimed.first_events.get(run.id), run.id in claimed.ticketed)
         if claimed.runs:
             self._lease.note()
+        for worker, count in claimed.reaped:
+            self.takeovers += count
+            # Runs go on first.
+            told = "worker %s is gone; %d of its runs can go on"
+            asyncio.get_running_loop().call_later(HEAD_START, log.warning, told, worker, count)
 
     def _take(self, run: Run, first: Event | None, ticketed: bool) -> None:
-        session = self._parked.pop(run.id, None)
+        self._wake_watch()
+        session = self.hands.take_parked(run.id)
         if session is not None:
             session.take_over(run)
         else:
             session = Exact(self, run)
-            # Whoever held it before may have left heartbeats: then all of it is read.
-            if first is not None and run.epoch == 1:
-                session.adopt(first)
         session.ticketed = ticketed
-        self._hold(session)
+        # Whoever held it before may have left heartbeats: then all of it is read.
+        if first is not None and run.epoch == 1:
+            session.adopt(first)
+            self.hands.begin(session)
+        else:
+            self.hands.hold(session)
 
     async def _take_strays(self, claimed: Claimed, before: Sequence[str]) -> None:
         """Hold what is ours by the store's word only: we never learned of its claim or start.
@@ -379,45 +384,9 @@ class Worker:
 
     # --- holding runs
 
-    def _hold(self, session: Session) -> None:
-        self.sessions[session.run.id] = session
+    def _wake_watch(self) -> None:
         if self._watch is not None and self._watch.is_asleep:
             self._watch.wake()
-        task = asyncio.create_task(self._drive(session), name=f"holdfast {session.run.id}")
-        self._driving.add(task)
-        task.add_done_callback(self._driving.discard)
-
-    async def _drive(self, session: Session) -> None:
-        try:
-            await session.drive()
-        except UNREADABLE as error:
-            await session.give_up(error)
-        except Exception as error:
-            log.exception("run %s broke its session", session.run.id)
-            told = f"The worker failed on this run: {error!r}. Report it, with its log."
-            await session.give_up(HoldfastError(told))
-        finally:
-            if self.sessions.get(session.run.id) is session:
-                del self.sessions[session.run.id]
-        if self.observing is not None:
-            self.observing.let_go(session.run, is_lost=session.state == "lost")
-        if session.state == "parked":
-            self._keep(session)
-        if self._is_starved or session.run.strikes >= SUSPECT:
-            self.look_for_more()
-
-    @property
-    def _is_starved(self) -> bool:
-        return len(self.sessions) == self.settings.runs - 1
-
-    def _keep(self, session: Session) -> None:
-        """Keep the machine of a parked run for a while; the oldest is closed, never collected."""
-        self._parked[session.run.id] = session
-        while len(self._parked) > self.settings.machines:
-            self._evict()
-
-    def _evict(self) -> None:
-        self._parked.pop(next(iter(self._parked))).machine.close()
 
     def workflow_of(self, run: Run) -> Workflow[..., Any]:
         """Return the definition that runs this run, which is one of those we claim."""

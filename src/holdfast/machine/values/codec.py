@@ -98,13 +98,6 @@ class Codec:
             raise leak(value, where, root)
         return payload, back
 
-    def decode(self, payload: bytes, where: str, root: str) -> Any:
-        """Return the value of a payload. Raises `InvalidValue` if it does not fit."""
-        try:
-            return self._validate_json(payload)
-        except ValueError as error:
-            raise invalid(error, where, root) from None
-
     def _compare(self, value: Any, back: Any, where: str, root: str) -> None:
         found = difference(value, back)
         if found is None:

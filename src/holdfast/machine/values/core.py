@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.machine.values.secrets import refuse_secret_type
@@ -60,20 +61,55 @@ _PLAIN = frozenset(_SCALARS) | {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Core:
-    """A schema ready for use.
+    """A schema ready for use; what reads and what writes is made when it is needed.
 
     `scalars` are the types whose values come back as themselves, unasked; `plain` promises that
     values consist of builtins only; `in_union` that there is a choice which may go wrong.
     """
 
-    source: CoreSchema
-    serializer: SchemaSerializer
-    validator: SchemaValidator
-    scalars: frozenset[type]
-    plain: bool
-    in_union: bool
+    def __init__(self, source: Any, *, is_simple: bool) -> None:
+        self.source: CoreSchema = source
+        if not is_simple and "is-instance" in self._kinds:
+            refuse_secret_type(source)
+
+    @cached_property
+    def scalars(self) -> frozenset[type]:
+        """See above."""
+        return _scalars(self.source)
+
+    @cached_property
+    def plain(self) -> bool:
+        """See above."""
+        return self._kinds <= _PLAIN
+
+    @cached_property
+    def in_union(self) -> bool:
+        """See above."""
+        return "union" in self._kinds or "tagged-union" in self._kinds
+
+    @cached_property
+    def serializer(self) -> SchemaSerializer:
+        """What writes values."""
+        from pydantic_core import SchemaSerializer
+
+        # Prebuilt parts of nested models would bring back what `_refit` has changed.
+        return SchemaSerializer(self._fit, _config(), _use_prebuilt=False)
+
+    @cached_property
+    def validator(self) -> SchemaValidator:
+        """What reads values."""
+        from pydantic_core import SchemaValidator
+
+        return SchemaValidator(self._fit, _config(), _use_prebuilt=False)
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        return frozenset(_kinds(self.source))
+
+    @cached_property
+    def _fit(self) -> Any:
+        return _refit(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +122,13 @@ class Field:
 
 def core_of(annotation: Any) -> Core:
     """Build the schema of one annotation. Raises pydantic's errors for what it cannot handle."""
-    return _prepare(simple_schema(annotation) or _ask_pydantic(annotation))
+    simple = simple_schema(annotation)
+    return Core(simple or _ask_pydantic(annotation), is_simple=simple is not None)
 
 
 def core_of_arguments(fields: Mapping[str, Field]) -> tuple[Core, tuple[type | None, ...]]:
     """Build the schema of named arguments, and the one exact type of each that has one."""
-    items, shared = _items_of([field.annotation for field in fields.values()])
+    items, shared, is_simple = _items_of([field.annotation for field in fields.values()])
     named: Any = {
         "type": "typed-dict",
         "extra_behavior": "forbid",
@@ -102,19 +139,20 @@ def core_of_arguments(fields: Mapping[str, Field]) -> tuple[Core, tuple[type | N
     }
     if shared is not None:
         named = {"type": "definitions", "schema": named, "definitions": shared}
-    return _prepare(named), tuple(_only(_scalars(item)) for item in items)
+    return Core(named, is_simple=is_simple), tuple(_only(_scalars(item)) for item in items)
 
 
-def _items_of(annotations: list[Any]) -> tuple[list[Any], list[Any] | None]:
-    """Return the schema of each annotation, and the definitions that they share if they do."""
+def _items_of(annotations: list[Any]) -> tuple[list[Any], list[Any] | None, bool]:
+    """Return the schema of each annotation, the definitions that they share if they do, and
+    whether all of them are simple."""
     simple = [simple_schema(annotation) for annotation in annotations]
     if None not in simple:
-        return simple, None
+        return simple, None, True
     # A tuple collects what the annotations share (recursive classes) in one schema.
     source = _ask_pydantic(tuple[tuple(annotations)])  # type: ignore[misc]
     if source["type"] == "definitions":
-        return source["schema"]["items_schema"], source["definitions"]
-    return source["items_schema"], None
+        return source["schema"]["items_schema"], source["definitions"], False
+    return source["items_schema"], None, False
 
 
 def _ask_pydantic(annotation: Any) -> Any:
@@ -123,23 +161,8 @@ def _ask_pydantic(annotation: Any) -> Any:
     return TypeAdapter[Any](annotation).core_schema
 
 
-def _prepare(source: Any) -> Core:
-    from pydantic_core import SchemaSerializer, SchemaValidator
-
-    config: Any = dict(_CONFIG)
-    fit = _refit(source)
-    kinds = set(_kinds(source))
-    if "is-instance" in kinds:
-        refuse_secret_type(source)
-    return Core(
-        source=source,
-        # Prebuilt parts of nested models would bring back what `_refit` has changed.
-        serializer=SchemaSerializer(fit, config, _use_prebuilt=False),
-        validator=SchemaValidator(fit, config, _use_prebuilt=False),
-        scalars=_scalars(source),
-        plain=kinds <= _PLAIN,
-        in_union="union" in kinds or "tagged-union" in kinds,
-    )
+def _config() -> Any:
+    return dict(_CONFIG)
 
 
 def _refit(node: Any) -> Any:

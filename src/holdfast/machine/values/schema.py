@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import blake2b
 from inspect import Parameter
 from typing import Any, Generic, Never, NoReturn, TypeVar
@@ -38,7 +39,7 @@ class Schema(Generic[T]):
     """
 
     __slots__ = (
-        "_codec", "_core", "_digest", "_scalars", "_to_json", "_validate_json", "annotation",
+        "_codec", "_core", "_digest", "_scalars", "_to_json", "annotation", "read",
     )  # fmt: skip
 
     def __init__(self, annotation: Any) -> None:
@@ -47,6 +48,9 @@ class Schema(Generic[T]):
         self._codec: Codec | None = None
         self._digest: bytes | None = None
         self._scalars: frozenset[type] = frozenset()
+        self.read: Callable[[bytes], T] | None = None
+        """Returns the value of a payload, or raises `ValueError`: as `decode` does, if no code of
+        users has a part in that, and it was done once."""
 
     @classmethod
     def of(cls, annotation: Any) -> Schema[Any]:
@@ -67,21 +71,26 @@ class Schema(Generic[T]):
             self._digest = digest(canonical(self.json_schema()))
         return self._digest
 
+    @property
+    def core(self) -> Core:
+        """What pydantic knows of it. Raises `BadDefinition` for what that cannot handle."""
+        if self._core is None:
+            from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+            try:
+                self._core = core_of(self.annotation)
+            except (PydanticUserError, PydanticUndefinedAnnotation, NameError) as error:
+                told = f"The annotation `{text_of(self.annotation)}`"
+                raise bad_annotation(told, error) from error
+        return self._core
+
     def build(self) -> Codec:
         """Make ready for use. Raises `BadDefinition` for what pydantic cannot handle."""
-        from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
-
-        if self._codec is not None:
-            return self._codec
-        try:
-            core = core_of(self.annotation)
-        except (PydanticUserError, PydanticUndefinedAnnotation, NameError) as error:
-            raise bad_annotation(f"The annotation `{text_of(self.annotation)}`", error) from error
-        codec = Codec(core)
-        self._core, self._scalars, self._to_json = core, core.scalars, core.serializer.to_json
-        self._validate_json = core.validator.validate_json
-        self._codec = codec
-        return codec
+        if self._codec is None:
+            core = self.core
+            self._scalars, self._to_json = core.scalars, core.serializer.to_json
+            self._codec = Codec(core)
+        return self._codec
 
     def encode(self, value: T, *, where: str) -> bytes:
         """Return the canonical JSON of a value, sure to come back the same. Raises like `cross`."""
@@ -95,12 +104,13 @@ class Schema(Generic[T]):
 
     def decode(self, payload: bytes, *, where: str) -> T:
         """Return the value of a payload. Raises `InvalidValue`."""
-        if self._codec is None:
-            self.build()
+        read = self.core.validator.validate_json
         try:
-            value: T = self._validate_json(payload)
+            value: T = read(payload)
         except ValueError as error:
             raise invalid(error, where, where.partition(" ")[0]) from None
+        if self.core.plain:
+            self.read = read
         return value
 
     def cross(self, value: T, *, where: str) -> tuple[bytes, T]:
@@ -120,9 +130,7 @@ class Schema(Generic[T]):
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema, for those who validate without importing this code."""
-        self.build()
-        assert self._core is not None  # noqa: S101 - `build` has set it
-        return json_schema_of(self._core)
+        return json_schema_of(self.core)
 
 
 def encoded(value: object, *, where: str) -> bytes:

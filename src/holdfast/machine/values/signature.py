@@ -11,12 +11,12 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
 from holdfast.errors import BadDefinition, InvalidArguments
-from holdfast.machine.values.codec import Codec, is_harmless
+from holdfast.machine.values.codec import Codec, invalid, is_harmless
 from holdfast.machine.values.core import Core, Field, core_of_arguments
 from holdfast.machine.values.schema import (
     Schema,
@@ -26,7 +26,7 @@ from holdfast.machine.values.schema import (
     json_schema_of,
     text_of,
 )
-from holdfast.machine.values.simple import simple_json_schema
+from holdfast.machine.values.simple import Slot, simple_hints, simple_json_schema, simple_slots
 from holdfast.machine.values.single import Write, left, writer_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -35,14 +35,19 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 class Signature:
     """The parameters of a step or workflow function, and its result."""
 
-    def __init__(self, name: str, parameters: inspect.Signature, hints: Mapping[str, Any]) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        order: Sequence[Parameter | Slot],
+        hints: Mapping[str, Any],
+        function: Callable[..., Any],
+    ) -> None:
+        self.name, self._function = name, function
         self.result: Schema[Any] = Schema.of(hints.get("return", Any))
         self._where = f"arguments of {name}"
-        self._parameters = parameters
-        self._order = tuple(parameters.parameters.values())
-        self._names = tuple(parameters.parameters)
-        self._defaults = {p.name: p.default for p in self._order if p.default is not p.empty}
+        self._order = tuple(order)
+        self._names = tuple(parameter.name for parameter in order)
+        self._defaults = {p.name: p.default for p in order if p.default is not Parameter.empty}
         kinds = {parameter.kind for parameter in self._order}
         # With these, calls can be bound by hand; -1 never equals a number of arguments.
         self._named_only = kinds <= {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
@@ -53,8 +58,16 @@ class Signature:
         self._exact = None if None in exact else exact
         self.quickly: Write = writer_of(self._names[0], exact[0]) if self._arity == 1 else left
         """Writes positional arguments as `encode` does, or leaves them to it."""
-        self._codec = Codec(self._core)
-        self._to_json = self._core.serializer.to_json
+
+    @functools.cached_property
+    def _codec(self) -> Codec:
+        return Codec(self._core)
+
+    @functools.cached_property
+    def _parameters(self) -> inspect.Signature:
+        """What knows how to bind a call; the object that a method is called on is no part of it."""
+        whole = inspect.signature(self._function)
+        return whole.replace(parameters=[whole.parameters[name] for name in self._names])
 
     @classmethod
     def of(
@@ -68,16 +81,18 @@ class Signature:
         """
         name = getattr(function, "__qualname__", type(function).__qualname__)
         name = name.rpartition("<locals>.")[2]
-        if not isinstance(inspect.unwrap(function), types.FunctionType):
-            raise BadDefinition(
-                what=f"{name} is no plain function",
-                hint=f"Write `def {name.rpartition('.')[2]}(...)` and register that.",
-            )
-        parameters = inspect.signature(function)
-        _refuse_methods(name, parameters)
-        signature = cls(name, parameters, _hints(name, function, names or {}))
+        order: Sequence[Parameter | Slot] | None = simple_slots(function)
+        if order is None:
+            if not isinstance(inspect.unwrap(function), types.FunctionType):
+                raise BadDefinition(
+                    what=f"{name} is no plain function",
+                    hint=f"Write `def {name.rpartition('.')[2]}(...)` and register that.",
+                )
+            order = [*inspect.signature(function).parameters.values()]
+        _refuse_methods(name, order)
+        signature = cls(name, order, _hints(name, function, names or {}), function)
         try:
-            signature.result.build()
+            _ = signature.result.core
         except BadDefinition as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise bad_annotation(f"The result of {name}", cause) from error
@@ -89,10 +104,8 @@ class Signature:
     ) -> Signature:
         """Return the signature of a method as its caller sees it: without the object."""
         name = function.__qualname__.rpartition("<locals>.")[2]
-        parameters = inspect.signature(function)
-        rest = list(parameters.parameters.values())[1:]
-        hints = _hints(name, function, names or {})
-        return cls(name, parameters.replace(parameters=rest), hints)
+        rest = [*inspect.signature(function).parameters.values()][1:]
+        return cls(name, rest, _hints(name, function, names or {}), function)
 
     @functools.cached_property
     def schema(self) -> bytes:
@@ -118,7 +131,7 @@ class Signature:
             given = dict(zip(self._names, args))  # noqa: B905 - as long as each other
         if (*map(type, args),) == self._exact:
             try:
-                payload = self._to_json(given)
+                payload = self._core.serializer.to_json(given)
             except ValueError:  # a lone surrogate; `Codec.cross` finds the words
                 payload = b""
             if payload and is_harmless(payload):
@@ -131,7 +144,10 @@ class Signature:
 
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what to call the function with. Raises `InvalidValue`."""
-        given = self._codec.decode(payload, self._where, "")
+        try:
+            given = self._core.validator.validate_json(payload)
+        except ValueError as error:
+            raise invalid(error, self._where, "") from None
         if len(given) == self._arity:
             return tuple(given.values()), {}
         return self._unbind(given)
@@ -185,7 +201,7 @@ class Signature:
         return tuple(args), kwargs
 
 
-def _field(parameter: Parameter, annotation: Any) -> Field:
+def _field(parameter: Parameter | Slot, annotation: Any) -> Field:
     inner = typing.get_args(annotation)
     if parameter.kind is Parameter.VAR_POSITIONAL:
         unpacked = typing.get_origin(annotation) is typing.Unpack
@@ -206,8 +222,8 @@ def _is_usable(field: Field) -> bool:
     return True
 
 
-def _refuse_methods(name: str, parameters: inspect.Signature) -> None:
-    first = next(iter(parameters.parameters), "")
+def _refuse_methods(name: str, order: Sequence[Parameter | Slot]) -> None:
+    first = order[0].name if order else ""
     if first in ("self", "cls"):
         raise BadDefinition(
             what=f"{name} takes {first!r}, so it is a method",
@@ -219,6 +235,8 @@ def _refuse_methods(name: str, parameters: inspect.Signature) -> None:
 
 
 def _hints(name: str, function: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    if (simple := simple_hints(function)) is not None:
+        return simple
     known = dict(names)
     try:
         return typing.get_type_hints(function, localns=known or None, include_extras=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
+from typing import Any, NamedTuple
 
 _ATOMS: Mapping[Any, str] = {
     bool: "bool", bytes: "bytes", float: "float", int: "int", str: "str",
@@ -29,6 +30,54 @@ def simple_schema(annotation: Any) -> dict[str, Any] | None:
     except TypeError:  # it has no hash
         return None
     return None if kind is None else {"type": kind}
+
+
+class Slot(NamedTuple):
+    """A parameter that takes one argument, by its place or its name."""
+
+    name: str
+    default: Any
+    kind: Any = Parameter.POSITIONAL_OR_KEYWORD
+
+
+def simple_slots(function: Any) -> list[Slot] | None:
+    """Return the parameters of a function if they are of that kind; None to have them inspected."""
+    if type(function) is not types.FunctionType or vars(function).keys() & _DISGUISES:
+        return None
+    code = function.__code__
+    if code.co_flags & _MORE or code.co_kwonlyargcount or code.co_posonlyargcount:
+        return None
+    names, defaults = code.co_varnames[: code.co_argcount], function.__defaults__ or ()
+    given = [Parameter.empty] * (len(names) - len(defaults)) + [*defaults]
+    return [Slot(name, default) for name, default in zip(names, given, strict=True)]
+
+
+_DISGUISES = frozenset({"__wrapped__", "__signature__"})
+_MORE = CO_VARARGS | CO_VARKEYWORDS
+
+_TEXTS: Mapping[str, Any] = {
+    "int": int, "str": str, "float": float, "bool": bool, "bytes": bytes, "None": types.NoneType,
+    "object": object, "list[int]": list[int], "list[str]": list[str],
+    "dict[str, int]": dict[str, int], "dict[str, object]": dict[str, object],
+    "dict[str, str]": dict[str, str],
+}  # fmt: skip
+_BUILTINS = frozenset({"bool", "bytes", "dict", "float", "int", "list", "object", "str"})
+
+
+def simple_hints(function: Any) -> dict[str, Any] | None:
+    """Return the annotations of a function if all are made of builtins; None to have typing look.
+
+    Which takes as long as all else that is done with a simple function.
+    """
+    if hasattr(function, "__wrapped__") or not _BUILTINS.isdisjoint(function.__globals__):
+        return None
+    found: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        known = _TEXTS.get(annotation) if isinstance(annotation, str) else None
+        if known is None:
+            return None
+        found[name] = known
+    return found
 
 
 def _list(items: Any) -> dict[str, Any]:

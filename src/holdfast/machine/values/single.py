@@ -6,7 +6,7 @@ in replay. Whatever may not be as simple as it looks is left to the codec, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -16,7 +16,6 @@ from holdfast.model.redacting import KNOWN
 Write = Callable[[tuple[Any, ...]], bytes | None]
 """Returns the JSON of a call by its positional arguments; None to have the codec do it."""
 
-_WRITERS: Mapping[type | None, Callable[[Any], str]] = {int: repr, str: encode_basestring}
 _BACKSLASH = ord("\\")
 
 
@@ -26,19 +25,33 @@ def left(_: tuple[Any, ...]) -> None:
 
 def writer_of(name: str, kind: type | None) -> Write:
     """Return what writes calls with one argument of exactly this type, if that is a simple one."""
-    write_value = _WRITERS.get(kind)
-    if write_value is None:
-        return left
     head = f"{{{encode_basestring(name)}:"
+    if kind is int:
+        return _writer_of_int(head.encode())
+    return _writer_of_str(head) if kind is str else left
 
+
+def _writer_of_int(head: bytes) -> Write:
     def write(args: tuple[Any, ...]) -> bytes | None:
-        if len(args) != 1 or type(args[0]) is not kind:
+        if len(args) != 1 or type(args[0]) is not int or KNOWN:
             return None
         try:
-            payload = f"{head}{write_value(args[0])}}}".encode()
-        except ValueError:  # a lone surrogate, or more digits than Python writes
+            payload = b"%b%d}" % (head, args[0])
+        except ValueError:  # more digits than Python writes
             return None
-        is_odd = KNOWN or len(payload) > MAX_DIGITS or _BACKSLASH in payload
-        return None if is_odd else payload
+        return payload if len(payload) <= MAX_DIGITS else None
+
+    return write
+
+
+def _writer_of_str(head: str) -> Write:
+    def write(args: tuple[Any, ...]) -> bytes | None:
+        if len(args) != 1 or type(args[0]) is not str or KNOWN:
+            return None
+        try:
+            payload = f"{head}{encode_basestring(args[0])}}}".encode()
+        except ValueError:  # a lone surrogate
+            return None
+        return None if len(payload) > MAX_DIGITS or _BACKSLASH in payload else payload
 
     return write

@@ -194,7 +194,9 @@ class MemoryStore(Written, Inspection, Shown, Recalled):
         kept = self._tables.secrets.get((ns, run), {})
         return tuple(kept[name] for name in sorted(kept))
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Call `hear` after each commit."""
         self._hearers.append(hear)
         return lambda: self._hearers.remove(hear) if hear in self._hearers else None

@@ -61,8 +61,8 @@ class Ringer:
     def __init__(self, line: Line, me: str, bell: Doorbell | None = None) -> None:
         self._line, self._me, self._bell = line, me, bell
         self._rings = 0
-        self._is_told = False
-        """Whether there is something that others have not heard of."""
+        self.is_told = False
+        """Whether there is something that others have not heard of, and will."""
         self._for_workers: set[str] = set()
         self._ready: list[str] = []
         """Which runs can be claimed, of those that are named to others."""
@@ -72,8 +72,8 @@ class Ringer:
 
     def ring(self, told: list[Notice]) -> None:
         """Have others look: at once, or a while later if a run only goes on."""
-        is_first, is_urgent = not self._is_told, False
-        self._is_told = True
+        is_first, is_urgent = not self.is_told, False
+        self.is_told = True
         for notice in told:
             if notice.what != "events":
                 is_urgent = True
@@ -97,7 +97,7 @@ class Ringer:
 
     async def close(self) -> None:
         """Ring for what came last, and stop."""
-        while self._is_told or self._ringing is not None:
+        while self.is_told or self._ringing is not None:
             self._due = -math.inf
             if self._ringing is None:
                 self._aim()
@@ -120,7 +120,7 @@ class Ringer:
 
     async def _ring(self) -> None:
         payload = self._payload()
-        self._is_told = False
+        self.is_told = False
         self._for_workers.clear()
         self._ready.clear()
         self._rang = asyncio.get_running_loop().time()
@@ -132,7 +132,7 @@ class Ringer:
             log.debug("nobody could be told: %s", error)  # they poll
         finally:
             self._ringing = None
-        if self._is_told:
+        if self.is_told:
             self._aim()
 
     def _payload(self) -> str:

@@ -8,6 +8,7 @@ a thread, and its statements in the loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,9 @@ TRIES = 5
 PAUSE = 0.01
 """How often one is tried that others come in the way of, and seconds before the second try."""
 
+STOP_SECONDS = 1.0
+"""How long a server may take to give up a statement whose time is over."""
+
 OURS = re.compile(r"\bholdfast\s*\.", re.IGNORECASE)
 
 Told = Callable[[list[Notice]], None]
@@ -44,6 +48,7 @@ class OnPostgres:
 
     def __init__(self, ask: Ask) -> None:
         self._ask, self._loop = ask, asyncio.get_running_loop()
+        self._asking: asyncio.Task[Any] | None = None
         self.is_over = False
         self.lost: Exception | None = None
 
@@ -54,12 +59,32 @@ class OnPostgres:
         if OURS.search(sql) and not sql.lstrip().lower().startswith("select"):
             what, hint = "would change a table of Holdfast's", "Use tables of your own"
             raise BadStatement(sql=sql, what=what, hint=hint)
-        if self.is_over:
-            raise BadStatement(sql=sql, what="comes after the end of the transaction", hint=LATE)
+        self._refuse_late(sql)
         call = self._fetch(asked.numbered, bound)
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
+    def _refuse_late(self, sql: str) -> None:
+        if self.is_over:
+            raise BadStatement(sql=sql, what="comes after the end of the transaction", hint=LATE)
+
+    async def stop(self) -> None:
+        """Have the server give up the statement under way, and all before it.
+
+        To hang up would not do: a server at work notices only when it answers, and a pooler may
+        have been given no limit for it.
+        """
+        self.is_over = True  # what comes now would be outside of any transaction
+        if self._asking is None or self._asking.done():
+            return
+        self._asking.cancel()  # the driver tells the server, and has the next statement wait for it
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(STOP_SECONDS):
+                await asyncio.wait((self._asking,))
+                await self._ask.freely("ROLLBACK", ())
+
     async def _fetch(self, text: str, bound: list[Any]) -> list[dict[str, Any]]:
+        self._refuse_late(text)
+        self._asking = asyncio.current_task()
         try:
             rows = await self._ask.freely(text, bound)
         except asyncpg.DataError:
@@ -145,6 +170,9 @@ class Business:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, _held, work, given)
+        except asyncio.CancelledError:
+            await given.stop()
+            raise
         except _Raised as raised:
             if given.lost is None:
                 raise WorkFailed(raised.error) from raised.error

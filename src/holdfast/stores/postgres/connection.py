@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from holdfast.stores.postgres.failures import asking, expected, is_lost
@@ -29,6 +30,9 @@ class Line:
         self._target, self._settings = target, settings or {}
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
+        self._asked_at = 0.0
+        """When the question was sent that is being answered; 0 if there is none."""
+        self._impatience: asyncio.TimerHandle | None = None
         self.statements = 0
         """How many round trips this line has made."""
 
@@ -62,14 +66,37 @@ class Line:
             try:
                 if self._target.forgets:
                     return await self._together(connection, asked, bound)
-                rows: Any = await connection.fetch(asked.text, *bound, timeout=PATIENCE_SECONDS)
+                self._asked_at = monotonic()
+                if self._impatience is None:
+                    self._lose_patience_in(PATIENCE_SECONDS)
+                rows: Any = await connection.fetch(asked.text, *bound)
             except BaseException as error:
                 meant = expected(error)
                 self._look_at(connection, meant)
                 if meant is error:
                     raise
                 raise meant from error
+            finally:
+                self._asked_at = 0.0
         return rows  # type: ignore[no-any-return]
+
+    def _lose_patience_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._impatience = loop.call_later(seconds, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        """Hang up if the answer has not come for too long: whoever asked hears of a lost link.
+
+        One timer for many questions: to set one for each, and to take it back, would cost more than
+        all else that the event loop does for them.
+        """
+        self._impatience = None
+        if self._asked_at:
+            left = self._asked_at + PATIENCE_SECONDS - monotonic()
+            if left > 0:
+                self._lose_patience_in(left)
+            elif self._connection is not None:
+                self._connection.terminate()
 
     @contextlib.asynccontextmanager
     async def transaction(
@@ -111,6 +138,8 @@ class Line:
     async def close(self) -> None:
         """Hang up."""
         connection, self._connection = self._connection, None
+        if self._impatience is not None:
+            self._impatience.cancel()
         if connection is not None and not connection.is_closed():
             await self._target.release(connection)
 

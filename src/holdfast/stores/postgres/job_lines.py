@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from holdfast.model.jobs import Job, JobClaim
 from holdfast.model.limits import queue_of
-from holdfast.stores.job_lines import SUSPECT, UNMANAGED
+from holdfast.model.run import SUSPECT
+from holdfast.stores.job_lines import UNMANAGED
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.limits import Lines
 from holdfast.stores.postgres.statements import Statement, fragments, queries, statement

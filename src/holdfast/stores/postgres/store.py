@@ -36,7 +36,6 @@ from holdfast.stores.postgres.takeover import (
     Ahead,
     Left,
     left_behind,
-    rehearse_reading,
     rehearse_taking,
     take_over,
 )
@@ -61,6 +60,7 @@ class PostgresStore(Inspection, Transacting):
         self._database = DatabaseClock()
         self._latest = 0
         self._hearers: list[Hear] = []
+        self._followers = 0
         self._workers: list[Hear] = []
         self._near: list[Hear] = []
         self._listener: Listener | None = None
@@ -91,7 +91,7 @@ class PostgresStore(Inspection, Transacting):
         self._bells = Line(target, {"application_name": "holdfast bells"})
         self._heartbeat = Heartbeat(target, self.test_time)
         self._ringer = Ringer(self._bells, self._me, self._bell)
-        self._writer = Writer(self._writes, self.test_time, self._tell)
+        self._writer = Writer(self._writes, self.test_time, self._tell, self._is_followed)
         self._business = Business(target, self.test_time, self._tell)
         try:
             with reading():
@@ -117,8 +117,7 @@ class PostgresStore(Inspection, Transacting):
         self._left = left_behind(greeted.holders)
         if self._left:
             self._begin(rehearse_taking(line))
-            self._begin(rehearse_reading(self._writes))
-            await asyncio.sleep(0)  # so that they are on their way
+            await asyncio.sleep(0)  # so that it is on its way
         role, _, place = greeted.closed.partition(" ")
         self.moved_to = place if role == "source" else ""
         if role == "target":
@@ -303,9 +302,12 @@ class PostgresStore(Inspection, Transacting):
         with reading():
             return await reader.lines(self._searches, wanted)
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
+        self._followers += turns
         if worker:
             self._workers.append(hear)
         if near:
@@ -315,12 +317,14 @@ class PostgresStore(Inspection, Transacting):
         if worker and self._listener is not None:
             self._listener.worker = worker
 
-        def stop() -> None:
-            for listed in (self._hearers, self._workers, self._near):
-                if hear in listed:
-                    listed.remove(hear)
+        return lambda: self._forget(hear, turns=turns)
 
-        return stop
+    def _forget(self, hear: Hear, *, turns: bool) -> None:
+        if hear in self._hearers:
+            self._followers -= turns
+        for listed in (self._hearers, self._workers, self._near):
+            if hear in listed:
+                listed.remove(hear)
 
     def _rung(self, rung: Notice | None) -> None:
         """Have those look who listen for others' changes; workers only for what there may be."""
@@ -331,6 +335,10 @@ class PostgresStore(Inspection, Transacting):
                 hear([Notice()])
             elif rung is not None:
                 hear([rung])
+
+    def _is_followed(self) -> bool:
+        """Tell whether anybody has yet to hear that a run only goes on."""
+        return self._followers > 0 or (self._rings and not self._ringer.is_told)
 
     def _tell(self, heard: list[Notice]) -> None:
         if self._rings:

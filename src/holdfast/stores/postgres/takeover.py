@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from holdfast.model.run import Loaded, Run
+from holdfast.model.run import SUSPECT, Loaded, Run
 from holdfast.model.writes import Claim, Claimed
 from holdfast.stores import processes
 from holdfast.stores.postgres import claims, reader
@@ -20,8 +20,6 @@ from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.statements import queries
 
 SQL = queries()
-SUSPECT = 2
-"""Strikes from which on a run is held alone among its like."""
 
 
 class Left(NamedTuple):
@@ -53,12 +51,6 @@ async def rehearse_taking(line: Line) -> None:
     """
     nobody = claims.taking_over(Claim("", "", (), limit=0, lease=0), "", "", None)
     await line.fetch(SQL.take_over, **nobody)
-
-
-async def rehearse_reading(line: Line) -> None:
-    """The same, for who reads a history ahead."""
-    load, given = reader.loading("", "", 0)
-    await line.fetch(load, **given)
 
 
 async def take_over(line: Line, claim: Claim, dead: Sequence[Left], now: int | None) -> Claimed:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -108,8 +109,8 @@ class Target:
         self.forgets = False
         """The pooler knows nothing of prepared statements."""
         self._servers = servers_of(url)
-        self._unencrypted: frozenset[str] = frozenset()
-        """Servers with which a connection came about without TLS, as the URL allows."""
+        self._unencrypted = frozenset(filter(_is_near, self._servers))
+        """Servers that are not asked for TLS, as the URL allows: they had none, or are near."""
         self._is_learned = self._has_seen_all = False
         self._timeline = 0
 
@@ -307,6 +308,13 @@ def servers_of(url: str) -> Sequence[str]:
     if "," not in hosts:
         return [url]
     return [parts._replace(netloc=user + at + host).geturl() for host in hosts.split(",")]
+
+
+def _is_near(server: str) -> bool:
+    """Tell whether what is sent there stays on this machine, and the user leaves it at that."""
+    parts = urlsplit(server)
+    is_left_open = "sslmode" not in parts.query and "PGSSLMODE" not in os.environ
+    return parts.hostname in ("localhost", "127.0.0.1", "::1") and is_left_open
 
 
 def place_of(url: str) -> str:

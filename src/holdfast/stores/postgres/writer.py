@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from random import random
+from typing import Any
 
 import asyncpg
 
@@ -45,11 +46,18 @@ Told = Callable[[list[Notice]], None]
 class Job(Reply[list[Outcome]]):
     """A batch that waits, and the reply to whoever gave it."""
 
-    __slots__ = ("batch",)
+    is_pushable = True
 
-    def __init__(self, batch: Sequence[Write]) -> None:
-        super().__init__()
-        self.batch = batch
+    def __init__(self, batch: Sequence[Write], writer: Writer) -> None:
+        self.batch, self._writer = batch, writer
+
+    def call(self) -> None:
+        """Have it written."""
+        self._writer.call()
+
+    def push(self) -> Coroutine[Any, Any, None] | None:
+        """Return what writes it, if it is alone."""
+        return self._writer.push(self)
 
 
 class Group:
@@ -72,30 +80,64 @@ class Group:
 class Writer:
     """Writes on one line. `clock` gives the time of a test, or None for the database's own."""
 
-    def __init__(self, line: Line, clock: Callable[[], int | None], tell: Told) -> None:
+    def __init__(
+        self,
+        line: Line,
+        clock: Callable[[], int | None],
+        tell: Told,
+        is_followed: Callable[[], bool] = bool,
+    ) -> None:
         self._line, self._clock, self._tell = line, clock, tell
+        self._is_followed = is_followed
         self._waiting: deque[Job] = deque()
         self._serving: asyncio.Task[None] | None = None
+        self._is_pushed = False
+        self._call: asyncio.Handle | None = None
         self.commits = 0
         """How many transactions were committed."""
 
     def submit(self, batch: Sequence[Write]) -> Job:
         """Write the batch with whatever else is ready; the reply is what became of it."""
-        job = Job(batch)
-        if not batch:
+        job = Job(batch, self)
+        if batch:
+            self._waiting.append(job)
+        else:
             job.settle([])
-            return job
-        self._waiting.append(job)
-        if self._serving is None:
-            # It begins after what is ready now: all of this tick goes together.
+        return job
+
+    def call(self) -> None:
+        """Begin after what is ready now: all of this tick goes together."""
+        if self._serving is None and self._call is None and not self._is_pushed:
+            self._call = asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._call = None
+        if self._waiting and self._serving is None and not self._is_pushed:
             loop = asyncio.get_running_loop()
             self._serving = loop.create_task(self._serve(), name="holdfast writer")
-        return job
+
+    def push(self, job: Job) -> Coroutine[Any, Any, None] | None:
+        """Return what writes this job, if nothing else waits or is on its way; else see to it."""
+        is_alone = len(self._waiting) == 1 and self._waiting[0] is job
+        if not is_alone or self._serving is not None or self._call is not None or self._is_pushed:
+            self.call()
+            return None
+        self._is_pushed = True
+        return self._write_pushed(Group([self._waiting.popleft()]))
+
+    async def _write_pushed(self, group: Group) -> None:
+        try:
+            await self._write(group)
+        finally:
+            self._is_pushed = False
+            self._begin()
 
     async def close(self) -> None:
         """Finish what was given."""
-        if self._serving is not None:
-            await asyncio.gather(self._serving, return_exceptions=True)
+        while self._waiting or self._serving is not None or self._is_pushed:
+            self._begin()
+            serving = [] if self._serving is None else [self._serving]
+            await asyncio.gather(asyncio.sleep(0), *serving, return_exceptions=True)
 
     async def _serve(self) -> None:
         try:
@@ -175,7 +217,8 @@ class Writer:
             return False
         self.commits += 1
         outcome = lone.outcome(rows[0])
-        self._tell([lone.notice])
+        if not lone.goes_on or self._is_followed():
+            self._tell([lone.notice])
         job.settle([outcome])
         return True
 

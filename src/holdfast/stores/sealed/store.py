@@ -200,17 +200,19 @@ class SealedStore(Inspection):
         found = await self.inner.waits(wanted)
         return [opener.wait(wait, is_listed=not wanted.run) for wait in found]
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Have notices heard with their events opened, if no blob is to be fetched for that."""
         if self.keys is None:
-            return self.inner.listen(hear, worker=worker, near=near)
+            return self.inner.listen(hear, worker=worker, near=near, turns=turns)
 
         def hear_opened(notices: Sequence[Notice]) -> None:
             hear(
                 [each if each.event is None else self._opened(each, each.event) for each in notices]
             )
 
-        return self.inner.listen(hear_opened, worker=worker, near=near)
+        return self.inner.listen(hear_opened, worker=worker, near=near, turns=turns)
 
     def _opened(self, notice: Notice, event: Event) -> Notice:
         known: Mapping[str, bytes] = {} if self.blobs is None else self.blobs.known

@@ -1,7 +1,8 @@
 """Who is alive on this file, and how to wake them.
 
 Each listening process holds `flock` on a file of its own in `<file>-workers/` for life, so a dead
-one is known at once. The file names a Unix datagram socket; a byte sent there is a hint to look.
+one is known at once. The file names a Unix datagram socket; a byte sent there is a hint to look. It
+also names the machine's life in which the process began.
 Workers are rung when work or mail may have come for them, clients on every change.
 """
 
@@ -17,6 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic, time_ns
 
+from holdfast.stores.processes import boot
+
 WORKER, CLIENT = "w", "c"
 TICK = 50_000_000
 """Nanoseconds after which a later change of a folder surely shows in its time."""
@@ -29,18 +32,18 @@ class Doorbell:
     """One process's bell: its lock file and its socket, for as long as it is open."""
 
     def __init__(self, folder: Path, name: str, kind: str) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._path = folder / name
+        _make(folder)
+        self._path = f"{folder}/{name}"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         self.address = _address(name)
         self.socket.bind(_wire(self.address))
         # Locked and written before it has its name: nobody sees half a bell.
-        draft = folder / f".{name}"
+        draft = f"{folder}/.{name}"
         self._lock = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        os.write(self._lock, f"{kind}{self.address}".encode())
-        draft.rename(self._path)
+        os.write(self._lock, f"{kind}{self.address}\n{boot()}".encode())
+        os.rename(draft, self._path)
 
     def silence(self) -> None:
         """Read away what was rung."""
@@ -50,7 +53,8 @@ class Doorbell:
 
     def close(self) -> None:
         """Take the bell down."""
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
         self.socket.close()
         os.close(self._lock)
         if not self.address.startswith("@"):
@@ -61,12 +65,14 @@ class Street:
     """The bells of all processes on one file, as seen from one of them."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        _make(folder)
         self._folder = folder
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._seen = -1
         self._empty_until = 0.0
         self._bells: list[tuple[str, str]] = []
+        self._lives: dict[str, str] = {}
+        """In which life of the machine those began that were found dead."""
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
         self.own: set[str] = set()
@@ -88,12 +94,13 @@ class Street:
         if name in self.own:
             return False
         try:
-            file = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             # It took its bell down, or never had one here: then only its lease can tell.
             return False
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lives[name] = os.read(file, 500).decode().partition("\n")[2]
         except BlockingIOError:
             return False
         else:
@@ -101,10 +108,18 @@ class Street:
         finally:
             os.close(file)
 
+    def has_outlived(self, name: str) -> bool:
+        """Tell whether this machine has been up ever since a process began that is dead.
+
+        Then all that it wrote is there, on the disk or on its way. False where it cannot be told.
+        """
+        return boot() != "" and self._lives.get(name) == boot()
+
     def bury(self, name: str) -> None:
         """Remove what a dead process left; one that was only frozen keeps its bell."""
         if self.is_dead(name):
             (self._folder / name).unlink(missing_ok=True)
+        self._lives.pop(name, None)
 
     def close(self) -> None:
         """Let go of the folder and the sending socket."""
@@ -124,6 +139,11 @@ class Street:
         return others
 
 
+def _make(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, mode=0o700)
+
+
 def _read(path: Path) -> tuple[str, str]:
     """Return a bell's kind and address, or two empty strings if there is none in this file."""
     if path.name.startswith("."):
@@ -132,7 +152,8 @@ def _read(path: Path) -> tuple[str, str]:
         text = path.read_text(encoding="utf-8")
     except OSError:
         return "", ""
-    return text[:1], text[1:]
+    address = text.partition("\n")[0]
+    return address[:1], address[1:]
 
 
 def _address(name: str) -> str:

@@ -39,7 +39,8 @@ from holdfast.stores.sqlite import doctor, inspection
 from holdfast.stores.sqlite.connection import connect, prepare
 from holdfast.stores.sqlite.doorbell import Street
 from holdfast.stores.sqlite.statements import queries
-from holdfast.stores.sqlite.transactions import Errand, Job, Transactions
+from holdfast.stores.sqlite.together import write_alone, write_together
+from holdfast.stores.sqlite.transactions import Errand, Transactions
 from holdfast.stores.sqlite.writes import apply
 
 SQL = queries()
@@ -62,7 +63,7 @@ class SqliteSide:
     async def open(self) -> None:
         """Open the file, creating or migrating it."""
         prepare(self._path)
-        self._transactions = Transactions(self._path, self._now, _each)
+        self._transactions = Transactions(self._path, self._now, write_together, write_alone)
         self._reads = connect(self._path, writes=False)
         self._street = Street(self._path.with_name(self._path.name + "-workers"))
 
@@ -119,10 +120,6 @@ class SqliteSide:
     def _now(self) -> int:
         marked = self._reads.execute(SQL.meta, ("clock",)).fetchone()
         return max(self._clock(), marked[0] if marked else 0)
-
-
-def _each(_connection: sqlite3.Connection, group: list[Job]) -> list[Job]:
-    return group
 
 
 def _one(connection: sqlite3.Connection, asked: str, table: Table) -> Any:

@@ -46,8 +46,9 @@ from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, St
 from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.job_queue import SqliteJobs
 from holdfast.stores.sqlite.statements import queries
+from holdfast.stores.sqlite.takeover import take_over
 from holdfast.stores.sqlite.writer import Writer
-from holdfast.stores.sqlite.writes import Taken, apply, take
+from holdfast.stores.sqlite.writes import take
 
 T = TypeVar("T")
 SQL = queries()
@@ -67,6 +68,7 @@ class SqliteStore(Inspection):
         self._clock, self._threaded = clock or SteadyClock(), threaded
         self._latest = 0
         self._hearers: list[Hear] = []
+        self._followers = 0
         self._bells: list[Doorbell] = []
         self._second_looks: dict[Doorbell, asyncio.TimerHandle] = {}
         self._gone: set[str] = set()
@@ -88,7 +90,7 @@ class SqliteStore(Inspection):
         prepare(self.path)
         self._writer = Writer(self.path, self.now, threaded=self._threaded)
         self._street = Street(self.path.with_name(self.path.name + "-workers"))
-        self._writer.tell(after_commit=self._ring, in_loop=self._tell)
+        self._writer.tell(self._is_followed, after_commit=self._ring, in_loop=self._tell)
         await self._see_moves()
         marked = self._read(lambda reads: reads.execute(SQL.meta, ("clock",)).fetchone())
         # A clock that was set back while nobody was looking does not move time back here.
@@ -163,7 +165,7 @@ class SqliteStore(Inspection):
             dead = tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
             claim = claim._replace(reaps=claim.reaps + dead)
         # Strikes must outlive a machine that a run brings down again and again.
-        is_soft = not claim.reaps
+        is_soft = all(self._street.has_outlived(reap.worker) for reap in claim.reaps)
         seen, taken = await self._writer.submit(self._taker(claim), is_soft=is_soft)
         self._bury_soon({*(reap.worker for reap in claim.reaps), *dict(taken.reaped)})
         return taken if seen is None else await self._claimed(seen, taken)
@@ -197,14 +199,18 @@ class SqliteStore(Inspection):
         look = self._look if wanted.run else self._search
         return await look(lambda reads: waiting.read(reads, wanted))
 
-    def listen(self, hear: Hear, *, worker: str = "", near: bool = False) -> Callable[[], None]:
+    def listen(
+        self, hear: Hear, *, worker: str = "", near: bool = False, turns: bool = True
+    ) -> Callable[[], None]:
         """Call `hear` after each commit here, and when another process rings."""
         self._hearers.append(hear)
+        self._followers += turns
         bell = self._hang(hear, worker) if self._threaded and not near else None
 
         def stop() -> None:
             if hear in self._hearers:
                 self._hearers.remove(hear)
+                self._followers -= turns
             if bell in self._bells:
                 self._take_down(bell)
 
@@ -250,9 +256,9 @@ class SqliteStore(Inspection):
         """
 
         def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
-            counts = [(reap.worker, apply(connection, reap, now).total) for reap in claim.reaps]
-            reaped = tuple((worker, count) for worker, count in counts if count)
-            taken = take(connection, claim, now) if claim.limit > 0 else Taken()
+            taken, reaped = take_over(connection, claim, now)
+            if not taken.runs and claim.limit > 0:
+                taken = take(connection, claim, now)
             seen = None if taken.runs else reader.peek(connection, claim, now)
             runs = taken.runs
             # What we do not take may be for others: in a queue of theirs, or one suspect too many.
@@ -329,11 +335,13 @@ class SqliteStore(Inspection):
         for hear in tuple(self._hearers):
             hear(heard)
 
+    def _is_followed(self) -> bool:
+        """Tell whether anybody wants to hear of runs that only go on."""
+        return self._followers > 0 or not self._street.seems_empty()
+
     def _ring(self, told: list[Notice]) -> None:
         """Wake other processes, once a group, in the writer's thread."""
         if not told or not self._threaded:
-            return
-        if len(told) == 1 and told[0].what == "events" and self._street.seems_empty():
             return
         whats = {notice.what for notice in told}
         if not whats.isdisjoint(FOR_WORKERS):

@@ -1,43 +1,98 @@
-"""Plain turns: of many runs in two statements for all of them, and of few without ado.
+"""Plain writes: of many runs in few statements for all of them, and of few without ado.
 
-A turn is *plain* if it only adds to the history of a run that goes on, and its session knew the
-inbox. Most turns are. One refused turn spoils the lot: then nothing has been done, and each is
-written by itself, which tells the refused from the others.
+A write is *plain* if it changes one row by one statement and only adds events beside that: a run
+that is born in somebody's hands, a turn that goes on, a turn that closes its run, if its session
+knew the inbox. Most writes are. One that is refused spoils the lot: then nothing has been done, and
+each is written by itself, which tells the refused from the others, and why.
 """
 
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections.abc import Sequence
-from sqlite3 import Connection
+from sqlite3 import Connection, Cursor
 
+from holdfast.model.labels import NO_LABELS
 from holdfast.model.makers import maker
-from holdfast.model.writes import Advance, Notice, Outcome, Renew, Write
-from holdfast.stores.notices import notices_of, turn_notice
+from holdfast.model.queues import DEFAULT_QUEUE
+from holdfast.model.status import CLOSED
+from holdfast.model.writes import Advance, Create, Notice, Outcome, Renew, Write
+from holdfast.stores.notices import notices_of, start_notice, turn_notice
+from holdfast.stores.plain import is_plain
 from holdfast.stores.sqlite.rows import event_row
 from holdfast.stores.sqlite.statements import queries
 from holdfast.stores.sqlite.transactions import Job
-from holdfast.stores.sqlite.writes import add_events, advance_row, apply, settles
+from holdfast.stores.sqlite.writes import apply, created, created_row
 
 SQL = queries()
+GO_ON, CLOSE, CREATE, ADD = SQL.advance_run, SQL.close_run, SQL.create_run, SQL.add_event
 _new_outcome = maker(Outcome)
+
 FEW = 4
-"""Up to so many turns are written one by one."""
+"""Up to so many plain writes are made one by one."""
 
 
 class Batch(Job):
     """Writes that are carried out together."""
 
-    __slots__ = ("_writes",)
+    is_plainly_done = False
 
     def __init__(self, writes: Sequence[Write], loop: AbstractEventLoop) -> None:
-        alone = writes[0] if len(writes) == 1 else None
-        super().__init__(loop, is_soft=type(alone) is Renew)
-        self._writes = writes
-        if type(alone) is Advance:
-            self.run = alone.run
-            if alone.known_inbox is not None and not settles(alone):
-                self.turn = alone
+        self.loop, self._writes = loop, writes
+        if len(writes) == 1:
+            write = writes[0]
+            if type(write) is Advance:
+                self.run = write.run
+                self._plan_turn(write)
+            elif type(write) is Create:
+                self._plan_start(write)
+            else:
+                self.is_soft = type(write) is Renew
+
+    def _plan_turn(self, turn: Advance) -> None:
+        """Know how a turn is written, if it is plain."""
+        events, inbox = turn.events, turn.known_inbox
+        if inbox is None or not is_plain(turn):
+            return
+        ns, run, status, at = turn.ns, turn.run, turn.status, turn.at
+        where = (ns, run, turn.epoch, turn.seq, inbox)
+        if status == "running":
+            self.sql, self.row, self.goes_on = GO_ON, (len(events), at, *where), True
+        elif status in CLOSED:
+            self.sql, self.row = CLOSE, (len(events), status, turn.reason, at, at, *where)
+        else:
+            return
+        if len(events) == 1:
+            self.events = (event_row(ns, run, events[0]),)
+        else:
+            self.events = [event_row(ns, run, event) for event in events]
+
+    def _plan_start(self, start: Create) -> None:
+        """Know how a start is written, if it is plain."""
+        is_bare = start.labels is NO_LABELS and not (start.defines or start.message or start.link)
+        if start.owner and start.queue == DEFAULT_QUEUE and is_bare:
+            if start.place is not None or start.secrets:
+                return
+            self.sql, self.row = CREATE, created_row(start, "running", None)
+            self.events = (event_row(start.ns, start.id, start.event),)
+
+    def applied(self) -> None:
+        """Take note that a plain write was made."""
+        write = self._writes[0]
+        if type(write) is Advance:
+            self.outcome = [_new_outcome((True, None, write.known_inbox, 0, 0, "", ()))]
+        elif type(write) is Create:
+            self.outcome = [created(write, "running", None)]
+        self.is_plainly_done = True
+
+    def told(self) -> list[Notice]:
+        """Return what changed. Of a plain write it is made only now: often nobody asks."""
+        if not self.is_plainly_done or self.error is not None:
+            return self.notices
+        write = self._writes[0]
+        if type(write) is Advance:
+            return [turn_notice(write)]
+        return [start_notice(write)] if type(write) is Create else []
 
     def work(self, connection: Connection, now: int) -> tuple[list[Outcome], list[Notice]]:
         """Carry out one after the other."""
@@ -46,34 +101,28 @@ class Batch(Job):
 
 
 def write_together(connection: Connection, group: list[Job]) -> list[Job] | None:
-    """Write the plain turns of a group. Return the other jobs, or None if a turn was refused."""
+    """Make the plain writes of a group. Return the other jobs, or None if one was refused."""
+    cursor = connection.cursor()
     if len(group) == 1:
-        alone = group[0]
-        return [] if alone.turn is not None and _wrote(connection, alone, alone.turn) else group
-    plain = [(job, job.turn) for job in group if job.turn is not None]
+        return [] if write_alone(cursor, group[0]) else group
+    plain = [job for job in group if job.sql]
     if len(plain) <= FEW:
-        return [job for job in group if job.turn is None or not _wrote(connection, job, job.turn)]
-    turns = [turn for _, turn in plain]
-    moved = connection.executemany(SQL.advance_run_without_mail, map(advance_row, turns)).rowcount
-    if moved != len(turns):
-        return None
-    connection.executemany(
-        SQL.add_event, [event_row(t.ns, t.run, event) for t in turns for event in t.events]
-    )
-    for job, turn in plain:
-        _applied(job, turn)
-    return [job for job in group if job.turn is None]
+        return [job for job in group if not write_alone(cursor, job)]
+    for sql in dict.fromkeys(job.sql for job in plain):
+        rows = [job.row for job in plain if job.sql is sql]
+        if cursor.executemany(sql, rows).rowcount != len(rows):
+            return None
+    cursor.executemany(ADD, [event for job in plain for event in job.events])
+    for job in plain:
+        job.applied()
+    return [job for job in group if not job.sql]
 
 
-def _wrote(connection: Connection, job: Job, turn: Advance) -> bool:
-    """Write one turn, or nothing if it is refused: the job finds out why."""
-    if connection.execute(SQL.advance_run_without_mail, advance_row(turn)).rowcount != 1:
+def write_alone(cursor: Cursor, job: Job) -> bool:
+    """Make a plain write, or do nothing if it is none, or is refused: the job finds out why."""
+    if not job.sql or cursor.execute(job.sql, job.row).rowcount != 1:
         return False
-    add_events(connection, turn)
-    _applied(job, turn)
+    for event in job.events:
+        cursor.execute(ADD, event)
+    job.applied()
     return True
-
-
-def _applied(job: Job, turn: Advance) -> None:
-    job.outcome = [_new_outcome((True, None, turn.known_inbox, 0, 0, "", ()))]
-    job.notices = [turn_notice(turn)]

@@ -7,7 +7,8 @@ written one by one, so that one bad write cannot take others with it.
 
 Claims and leases are not brought to disk before they count: what is lost with the power is lost
 together with every process that held something by it. The next commit that has to be durable takes
-them along, as it stands after them in the log.
+them along, as it stands after them in the log. Only a claim from a worker that went down with its
+machine waits for the disk, or a run that brings the machine down would never be convicted.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import os
 import sqlite3
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import OutcomeUnknown, StoreFull, StoreMoved, StoreUnavailable
-from holdfast.model.writes import Advance, Notice
+from holdfast.model.writes import Notice
 from holdfast.ports.reply import Reply
-from holdfast.stores.sqlite.connection import connect, migrate
+from holdfast.stores.sqlite.connection import CHECKPOINT_PAGES, connect, migrate
 
 log = logging.getLogger("holdfast.store")
 
@@ -38,9 +39,13 @@ Work = Callable[[sqlite3.Connection, int], tuple[Any, list[Notice]]]
 Together = Callable[[sqlite3.Connection, list["Job"]], list["Job"] | None]
 """Does many jobs at once and returns those left to do; None if it has to be undone."""
 
+Alone = Callable[[sqlite3.Cursor, "Job"], bool]
+"""Does one plain job, or nothing if it is refused."""
+
 NOTHING: list[Notice] = []
 """Shared by all that change nothing; never changed."""
 
+AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 BUSY_WAIT = 0.01
 BUSY_SECONDS = 30.0
 """How long to wait for a program that writes to the file without taking our lock."""
@@ -49,23 +54,34 @@ BUSY_SECONDS = 30.0
 class Job(Reply[Any]):
     """Work for a transaction, and the reply to whoever gave it.
 
-    `turn` is what it writes, if that is a plain turn, and `run` the run whose turn it is, if it is
-    any. `is_soft` says that it need not outlive the machine.
+    `run` is the run whose turn it is, if it is any. `is_soft` says that it need not outlive the
+    machine. A *plain* job is done by one statement, `sql`, that changes one row by the values of
+    `row`, and by adding the events in `events`. One that `goes_on` changes nothing that others
+    wait for.
     """
 
-    __slots__ = ("is_soft", "loop", "notices", "outcome", "run", "turn")
+    is_soft = False
+    run = ""
+    sql = ""
+    goes_on = False
+    row: tuple[object, ...] = ()
+    events: Sequence[tuple[object, ...]] = ()
+    outcome: Any = None
+    notices: list[Notice] = NOTHING
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, is_soft: bool = False) -> None:
-        super().__init__()
-        self.loop, self.is_soft = loop, is_soft
-        self.turn: Advance | None = None
-        self.run = ""
-        self.outcome: Any = None
-        self.notices: list[Notice] = NOTHING
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
 
     @abstractmethod
     def work(self, connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
         """Do it in an open transaction, and return a result and what changed."""
+
+    def applied(self) -> None:
+        """Take note that it was done, of a plain one."""
+
+    def told(self) -> list[Notice]:
+        """Return what changed; nothing if it failed."""
+        return self.notices
 
     def resolve(self) -> None:
         """Give the outcome to whoever waits, in the loop that asked."""
@@ -75,13 +91,10 @@ class Job(Reply[Any]):
 class Errand(Job):
     """Work that somebody else knows how to do."""
 
-    __slots__ = ("_work",)
-
     def __init__(
         self, work: Work, loop: asyncio.AbstractEventLoop, *, is_soft: bool = False
     ) -> None:
-        super().__init__(loop, is_soft=is_soft)
-        self._work = work
+        self.loop, self._work, self.is_soft = loop, work, is_soft
 
     def work(self, connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
         """Have it done."""
@@ -94,10 +107,10 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
-    def acquire(self, *, wait: bool) -> bool:
-        """Take the lock; without `wait`, tell at once whether it was free."""
+    def acquire(self, how: int = fcntl.LOCK_EX) -> bool:
+        """Take the lock; with `AT_ONCE`, tell whether it was free."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(self._file, how)
         except BlockingIOError:
             return False
         return True
@@ -114,13 +127,17 @@ class FileLock:
 class Transactions:
     """The writing connection. One thread at a time may call in, which is the caller's care."""
 
-    def __init__(self, path: Path, clock: Callable[[], int], together: Together) -> None:
-        self._clock, self._together = clock, together
+    def __init__(
+        self, path: Path, clock: Callable[[], int], together: Together, alone: Alone
+    ) -> None:
+        self._clock, self._together, self._alone = clock, together, alone
         self._lock = FileLock(path.with_name(path.name + "-lock"))
         self._changes = 0
         self._is_soft = False
         self.count = 0
-        self._lock.acquire(wait=True)
+        self.pace = 0.0
+        """Seconds that a commit takes, as a moving average."""
+        self._lock.acquire()
         try:
             self.connection = connect(path, writes=True)
             migrate(self.connection)
@@ -128,6 +145,8 @@ class Transactions:
             self._lock.release()
         # Waiting is done in `_begin`, where the caller can bear it.
         self.connection.execute("PRAGMA busy_timeout = 0")
+        # One for all statements without rows: a new one each time costs a tenth of them.
+        self._cursor = self.connection.cursor()
 
     def stage(self, group: list[Job], *, wait: bool) -> bool:
         """Run the group's statements and leave the transaction open for `commit`.
@@ -135,7 +154,7 @@ class Transactions:
         False means that nothing is open: somebody else is writing (only without `wait`), or one of
         the jobs failed.
         """
-        if not self._lock.acquire(wait=wait):
+        if not self._lock.acquire(fcntl.LOCK_EX if wait else AT_ONCE):
             return False
         try:
             if group[0].is_soft or self._is_soft:
@@ -147,7 +166,9 @@ class Transactions:
                 _fail(group, _translated(error))
             return False
         try:
-            self._run(group)
+            others = self._together(self.connection, group)
+            if others or others is None:
+                self._do(group, others)
         except Exception as error:  # told to whoever gave the job, when it is alone
             self._undo()
             _fail(group, _translated(error))
@@ -155,30 +176,32 @@ class Transactions:
         return True
 
     def _soften(self, is_soft: bool) -> None:
-        """Let commits from now on wait for the disk, or not.
+        """Let commits from now on wait for the disk, or not, nor copy the log into the file.
 
         SQLite does not listen while a transaction is open, so this may fail after one that could
         not be rolled back: whoever begins the next one makes sure again.
         """
         if is_soft is not self._is_soft:
-            self.connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_soft else 'FULL'}")
+            execute, pages = self._cursor.execute, 0 if is_soft else CHECKPOINT_PAGES
+            execute(f"PRAGMA synchronous = {'NORMAL' if is_soft else 'FULL'}")
+            execute(f"PRAGMA wal_autocheckpoint = {pages}")
             self._is_soft = is_soft
 
-    def _run(self, group: list[Job]) -> None:
-        others = self._together(self.connection, group)
+    def _do(self, group: list[Job], others: list[Job] | None) -> None:
+        """Do one by one what is left of a group; all of it if it has to be begun again."""
         if others is None:
             self._roll_back()
             self._begin(0)
             others = group
-        now = self._clock() if others else 0
+        now = self._clock()
         for job in others:
             job.outcome, job.notices = job.work(self.connection, now)
 
     def commit(self, group: list[Job]) -> None:
         """Make a staged group durable, or say of all its jobs that nobody knows."""
-        connection = self.connection
+        connection, began = self.connection, time.perf_counter()
         try:
-            connection.execute("COMMIT")
+            self._cursor.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
             _fail(group, _uncommitted(error))
@@ -186,9 +209,10 @@ class Transactions:
         if self._is_soft:
             self._soften(False)
         self._lock.release()
-        if connection.total_changes > self._changes:
-            self._changes = connection.total_changes
+        if (changes := connection.total_changes) > self._changes:
+            self._changes = changes
             self.count += 1
+        self.pace += 0.1 * (time.perf_counter() - began - self.pace)
 
     def write(self, group: list[Job]) -> None:
         """Stage and commit, waiting for others; if the group fails, one by one."""
@@ -200,9 +224,25 @@ class Transactions:
             for job in group:
                 self.write([job])
 
+    def write_alone(self, job: Job) -> bool:
+        """Write a plain job without ado. False: nothing was done; `write` will find out why."""
+        if self._is_soft or not self._lock.acquire(AT_ONCE):
+            return False
+        cursor = self._cursor
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            is_done = self._alone(cursor, job)
+        except Exception:
+            is_done = False
+        if is_done:
+            self.commit([job])
+        else:
+            self._undo()
+        return is_done
+
     def close(self) -> None:
         """Close the connection under the lock: the last one to leave checkpoints."""
-        self._lock.acquire(wait=True)
+        self._lock.acquire()
         self.connection.close()
         self._lock.release()
         self._lock.close()
@@ -231,12 +271,14 @@ class Transactions:
             self._lock.release()
 
     def _begin(self, seconds: float) -> None:
-        patience = time.monotonic() + seconds
+        patience: float | None = None
         while True:
             try:
-                self.connection.execute("BEGIN IMMEDIATE")
+                self._cursor.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() >= patience:
+                now = time.monotonic()
+                patience = now + seconds if patience is None else patience
+                if "locked" not in str(error) or now >= patience:
                     raise
                 time.sleep(BUSY_WAIT)
             else:
@@ -245,7 +287,7 @@ class Transactions:
 
 def _fail(group: list[Job], error: Exception) -> None:
     for job in group:
-        job.error = error
+        job.error, job.notices = error, NOTHING
 
 
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)

@@ -16,14 +16,13 @@ import asyncio
 import logging
 import sqlite3
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 
 from holdfast.model.writes import Notice, Write
-from holdfast.stores.sqlite.together import Batch, write_together
+from holdfast.stores.sqlite.together import Batch, write_alone, write_together
 from holdfast.stores.sqlite.transactions import Errand, Job, Transactions, Work
 
 log = logging.getLogger("holdfast.store")
@@ -45,19 +44,19 @@ class Writer:
     """Owns the writing connection. With `threaded=False` it writes in the caller's thread."""
 
     def __init__(self, path: Path, clock: Callable[[], int], *, threaded: bool = True) -> None:
-        self._transactions = Transactions(path, clock, write_together)
+        self._transactions = Transactions(path, clock, write_together, write_alone)
         self._threaded = threaded
         self._home, self._home_thread = asyncio.get_running_loop(), threading.get_ident()
         self._ready: list[Job] = []
         self._foreign: deque[Job] = deque()
         self._turn = threading.Lock()
-        self._pace = 0.0
         self._alone = 0
         self._came = NOBODY
         self._has_code = False
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._is_followed: Callable[[], bool] = bool
         self._after_commit: Told = _nobody
         self._tell: Told = _nobody
 
@@ -66,10 +65,13 @@ class Writer:
         """How many transactions that changed something were committed."""
         return self._transactions.count
 
-    def tell(self, *, after_commit: Told, in_loop: Told) -> None:
+    def tell(self, is_followed: Callable[[], bool], *, after_commit: Told, in_loop: Told) -> None:
         """Have both get what each group changed: in the writer's thread, and in the loop that
-        gave the work, right before the results are there."""
-        self._after_commit, self._tell = after_commit, in_loop
+        gave the work, right before the results are there.
+
+        That a run only goes on is told if `is_followed`.
+        """
+        self._is_followed, self._after_commit, self._tell = is_followed, after_commit, in_loop
 
     def submit_code(self, work: Work) -> Job:
         """As `submit`, of work that calls users' code: in the thread, whatever the pace."""
@@ -88,17 +90,60 @@ class Writer:
         return self._take(Batch(batch, asyncio.get_running_loop()))
 
     def _take(self, job: Job) -> Job:
-        if not self._threaded:
+        """Have the jobs of this tick of the loop flushed together, at its end.
+
+        When tick after tick has brought one job only, or the turns of one run, which come one after
+        the other, the first is not kept waiting for others.
+        """
+        if job.loop is not self._home or not self._threaded:
+            self._take_apart(job)
+            return job
+        came, run = self._came, job.run
+        if self._alone >= LONELY and (came is NOBODY or (run and came == run)):
+            if came is NOBODY:
+                self._home.call_soon(self._tick)
+                self._came = run
+            if not (job.sql and self._wrote_alone(job)):
+                self._ready.append(job)
+                self._flush()
+        else:
+            if came is not NOBODY:
+                self._alone = 0
+            self._ready.append(job)
+            if len(self._ready) == 1:
+                self._home.call_soon(self._flush)
+        return job
+
+    def _wrote_alone(self, job: Job) -> bool:
+        """Write a plain job that has no company, if nobody is in the way; else do nothing."""
+        transactions = self._transactions
+        is_clear = not (self._ready or self._foreign) and transactions.pace <= QUICK
+        if not is_clear or not self._turn.acquire(blocking=False):
+            return False
+        told: list[Notice] = []
+        try:
+            is_done = transactions.write_alone(job)
+            if is_done and not (job.goes_on and not self._is_followed()):
+                told = job.told()
+                self._after_commit(told)
+        except BaseException as error:
+            transactions.give_up([job], error)
+            is_done = True
+        finally:
+            self._turn.release()
+        if is_done:
+            self._resolve([job], told)
+        return is_done
+
+    def _take_apart(self, job: Job) -> None:
+        """Take a job of another loop, or one that is written where it is given."""
+        if self._threaded:
+            self._hand_over(self._write_foreign, [job])
+        else:
             self._transactions.write([job])
-            told = _notices([job])
+            told = job.told()
             self._after_commit(told)
             self._resolve([job], told)
-        elif job.loop is self._home:
-            self._ready.append(job)
-            self._schedule(job.run)
-        else:
-            self._hand_over(self._write_foreign, [job])
-        return job
 
     def lend(self) -> sqlite3.Connection | None:
         """Return the connection to somebody who reads now; `take_back` must be called after it.
@@ -127,23 +172,6 @@ class Writer:
 
     # --- in the home loop
 
-    def _schedule(self, run: str) -> None:
-        """Have the jobs of this tick of the loop flushed together, at its end.
-
-        When tick after tick has brought one job only, or the turns of one run, which come one after
-        the other, the first is not kept waiting for others.
-        """
-        has_company = self._came is not NOBODY and (not run or self._came != run)
-        if has_company or self._alone < LONELY:
-            self._alone = 0 if has_company else self._alone
-            if len(self._ready) == 1:
-                self._home.call_soon(self._flush)
-        else:
-            if self._came is NOBODY:
-                self._home.call_soon(self._tick)
-            self._came = run
-            self._flush()
-
     def _tick(self) -> None:
         self._came = NOBODY
 
@@ -152,15 +180,17 @@ class Writer:
         if not (self._ready or self._foreign) or not self._turn.acquire(blocking=False):
             return
         group, self._ready = self._ready, []
-        _drain(self._foreign, group)
+        if self._foreign:
+            _drain(self._foreign, group)
         self._alone = self._alone + 1 if len(group) == 1 else 0
         has_code, self._has_code = self._has_code, False
-        if has_code or not self._transactions.stage(group, wait=False):
-            self._hand_over(self._transactions.write, group)
-        elif self._pace > QUICK:
-            self._hand_over(self._commit, group)
+        transactions = self._transactions
+        if has_code or not transactions.stage(group, wait=False):
+            self._hand_over(transactions.write, group)
+        elif transactions.pace > QUICK:
+            self._hand_over(transactions.commit, group)
         else:
-            self._resolve(group, self._do(self._commit, group))
+            self._resolve(group, self._do(transactions.commit, group))
 
     def _resolve(self, jobs: list[Job], told: list[Notice]) -> None:
         if told:
@@ -172,11 +202,6 @@ class Writer:
                 _call(job.loop, job.resolve)
         if self._ready or self._foreign:
             self._flush()
-
-    def _commit(self, group: list[Job]) -> None:
-        began = time.perf_counter()
-        self._transactions.commit(group)
-        self._pace += 0.1 * (time.perf_counter() - began - self._pace)
 
     def _hand_over(self, work: Callable[[list[Job]], None], group: list[Job]) -> None:
         """Have the thread do it; there is none before the first time."""
@@ -204,7 +229,7 @@ class Writer:
         error ends the thread."""
         try:
             work(group)
-            told = _notices(group)
+            told = self._notices(group)
             self._after_commit(told)
         except BaseException as error:
             log.exception("the writer failed on %d jobs", len(group))
@@ -213,6 +238,12 @@ class Writer:
         finally:
             self._turn.release()
         return told
+
+    def _notices(self, jobs: list[Job]) -> list[Notice]:
+        """Return what the jobs have changed that anybody wants to hear of."""
+        if not self._is_followed():
+            jobs = [job for job in jobs if not job.goes_on]
+        return [told for job in jobs for told in job.told()]
 
     def _write_foreign(self, jobs: list[Job]) -> None:
         """Write the jobs of other loops now, unless a group is on its way: then they go next."""
@@ -238,13 +269,6 @@ def _drain(waiting: deque[Job], group: list[Job]) -> list[Job]:
     while waiting:
         group.append(waiting.popleft())
     return group
-
-
-def _notices(jobs: list[Job]) -> list[Notice]:
-    """Return what the jobs that were committed have changed."""
-    if len(jobs) == 1:
-        return [] if jobs[0].error is not None else jobs[0].notices
-    return [notice for job in jobs if job.error is None for notice in job.notices]
 
 
 def _nobody(notices: list[Notice]) -> None:

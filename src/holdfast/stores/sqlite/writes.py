@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
-from holdfast.model.run import Message, Run
+from holdfast.model.makers import maker
+from holdfast.model.run import SUSPECT, Message, Run
 from holdfast.model.schedules import scheduled_by
 from holdfast.model.secrets import Sealed
 from holdfast.model.status import ASIDE, CLOSED, RunStatus
@@ -46,6 +47,7 @@ SQL = queries()
 CLOSED_JSON = json.dumps(sorted(CLOSED))
 ASIDE_JSON = json.dumps(sorted(ASIDE))
 NO_REWIND = Rewind()
+_new_run, _new_outcome = maker(Run), maker(Outcome)
 OF_A_RUN = (
     SQL.delete_events, SQL.delete_bases, SQL.delete_inbox, SQL.delete_tags, SQL.delete_progress,
     SQL.delete_lines, SQL.delete_waits, SQL.delete_jobs, SQL.delete_ticket, SQL.delete_link,
@@ -66,7 +68,6 @@ def read_run(connection: Connection, ns: str, run: str) -> Run | None:
 
 
 def _create(connection: Connection, write: Create, now: int) -> Outcome:
-    event = write.event
     status: RunStatus = "running" if write.owner else "pending"
     wake_at = None if write.owner else write.wake_at
     if wake_at is not None and write.deadline is not None:
@@ -74,24 +75,34 @@ def _create(connection: Connection, write: Create, now: int) -> Outcome:
     is_refused, wake_at, ticket = limits.joins(connection, write, wake_at)
     if is_refused:
         return Outcome(False, read_run(connection, write.ns, write.id))
-    added = connection.execute(
-        SQL.create_run,
-        (write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
-         wake_at, write.input_digest, event.at, event.at, write.deadline, write.queue,
-         write.priority),
-    ).rowcount  # fmt: skip
-    if added != 1:
+    if connection.execute(SQL.create_run, created_row(write, status, wake_at)).rowcount != 1:
         return Outcome(False, read_run(connection, write.ns, write.id))
-    connection.execute(SQL.add_event, event_row(write.ns, write.id, event))
+    connection.execute(SQL.add_event, event_row(write.ns, write.id, write.event))
     if ticket is not None:
         limits.add_ticket(connection, ticket, now)
     _add_beside(connection, write, now)
-    run = Run(
+    return created(write, status, wake_at)
+
+
+def created_row(write: Create, status: RunStatus, wake_at: int | None) -> tuple[object, ...]:
+    """Return what a start binds to insert its run."""
+    event = write.event
+    return (
+        write.ns, write.id, write.workflow, write.version, status, event.epoch, write.owner,
+        wake_at, write.input_digest, event.at, event.at, write.deadline, write.queue,
+        write.priority,
+    )  # fmt: skip
+
+
+def created(write: Create, status: RunStatus, wake_at: int | None) -> Outcome:
+    """Return the outcome of a start that was carried out."""
+    event = write.event
+    run = _new_run((
         write.ns, write.id, write.workflow, write.version, status, "", 1, event.epoch, 1,
         write.owner, wake_at, int(write.message is not None), 0, 0, 0, write.input_digest,
         event.at, event.at, None, write.deadline, write.queue, write.priority,
-    )  # fmt: skip
-    return Outcome(True, run)
+    ))  # fmt: skip
+    return _new_outcome((True, run, 0, 0, 0, "", ()))
 
 
 def _add_beside(connection: Connection, write: Create, now: int) -> None:
@@ -143,10 +154,9 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     family = Kindred(connection, now, apply) if write.sends else None
     if family and (taken := kinship.taken(family, write.sends)):
         return Outcome(False, read_run(connection, ns, run), taken=taken)
-    changed = _settle(connection, write, now) if settles(write) else _go_on(connection, write)
-    if not changed:
+    if not _settle(connection, write, now):
         return Outcome(False, read_run(connection, ns, run))
-    add_events(connection, write)
+    _add_events(connection, write)
     if write.continues:
         connection.execute(SQL.continue_run, (ns, run))
         add_bases(connection, ns, run, write.events)
@@ -164,46 +174,9 @@ def _advance(connection: Connection, write: Advance, now: int) -> Outcome:
     return Outcome(True, None, inbox_seq, cancel, heard=heard)
 
 
-def add_events(connection: Connection, write: Advance) -> None:
-    """Add what a turn brings to the history."""
-    ns, run, events = write.ns, write.run, write.events
-    if len(events) == 1:
-        connection.execute(SQL.add_event, event_row(ns, run, events[0]))
-    elif events:
-        connection.executemany(SQL.add_event, [event_row(ns, run, event) for event in events])
-
-
-def settles(write: Advance) -> bool:
-    """Tell whether more is written or guarded than the history: status, inbox, timers, logs."""
-    return (
-        write.status != "running"
-        or not write.events
-        or write.inbox_read is not None
-        or write.inbox_seq is not None
-        or write.not_before > 0
-        or write.takes_cancel
-        or write.supersedes != ()
-        or write.annotations is not None
-        or write.continues
-        or write.replies != ()
-        or write.sends != ()
-        or write.waits is not None
-        or not write.progresses
-    )
-
-
-def _go_on(connection: Connection, write: Advance) -> int:
-    return connection.execute(
-        SQL.advance_run,
-        (len(write.events), write.at, write.ns, write.run, write.epoch, write.seq),
-    ).rowcount
-
-
-def advance_row(write: Advance) -> tuple[object, ...]:
-    """Return what a plain turn binds to move its run on."""
-    return (
-        len(write.events), write.at, write.ns, write.run, write.epoch, write.seq, write.known_inbox,
-    )  # fmt: skip
+def _add_events(connection: Connection, write: Advance) -> None:
+    rows = [event_row(write.ns, write.run, event) for event in write.events]
+    connection.executemany(SQL.add_event, rows)
 
 
 def _settle(connection: Connection, write: Advance, now: int) -> int:
@@ -424,18 +397,23 @@ def take(connection: Connection, claim: Claim, now: int) -> Taken:
     chosen, convicts = _choose(lanes, claim)
     if not chosen:
         return Taken((), convicts)
+    runs = hold(connection, claim, chosen, now)
+    ticketed = lanes.lines.taken(chosen) if lanes.lines is not None else frozenset[str]()
+    return Taken(runs, convicts, ticketed)
+
+
+def hold(connection: Connection, claim: Claim, chosen: Sequence[Run], now: int) -> tuple[Run, ...]:
+    """Give runs that nobody holds to the claimer, whose lease is extended; return them so."""
     renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     connection.executemany(SQL.claim_runs, [(claim.worker, now, run.ns, run.id) for run in chosen])
     # As they are written: nobody else can write in between, and RETURNING would cost more.
-    runs = tuple(
+    return tuple(
         run._replace(
             status="running", reason="", owner=claim.worker, epoch=run.epoch + 1, wake_at=None,
             updated_at=now,
         )
         for run in chosen
     )  # fmt: skip
-    ticketed = lanes.lines.taken(chosen) if lanes.lines is not None else frozenset[str]()
-    return Taken(runs, convicts, ticketed)
 
 
 def _choose(lanes: Lanes, claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
@@ -447,7 +425,7 @@ def _choose(lanes: Lanes, claim: Claim) -> tuple[list[Run], tuple[Run, ...]]:
     suspects = 0
     # Read one by one: a crowd of suspects at the head must not use up the limit.
     for run in due:
-        if run.strikes >= 2 and not (lines and run.id in lines.begun):
+        if run.strikes >= SUSPECT and not (lines and run.id in lines.begun):
             if run.strikes >= claim.strikes:
                 convicts.append(run)
                 continue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.errors import StoreError
+from holdfast.errors import RunConflict, StoreError
 from holdfast.kernel.dispatch import decide
+from holdfast.model.commands import Command
 from holdfast.model.run import Run
 from holdfast.model.writes import Write
 from holdfast.testing.conformance.harness import Harness, answer, event, refused
@@ -120,10 +121,51 @@ async def test_many_turns_at_once_and_only_the_refused_are_refused(harness: Harn
     """A store may write them together: one that lost its lease must not touch the others."""
     runs = [await harness.held(f"r{n}") for n in range(12)]
     await harness.signal("s1", run="r5")
-    turns = [harness.turn(run, answer(), known_inbox=run.inbox_seq) for run in runs]
+    turns = [harness.turn(run, answer()) for run in runs]
     turns[3] = turns[3]._replace(epoch=turns[3].epoch - 1)
     became = await asyncio.gather(*(harness.send(turn) for turn in turns))
     assert became == ["lost" if n == 3 else "applied" for n in range(12)]
     rows = [await harness.row(run.id) for run in runs]
     assert [row.seq for row in rows] == [1 if n == 3 else 2 for n in range(12)]
     assert rows[5].has_mail
+
+
+async def test_many_runs_begin_go_on_and_close_at_once(harness: Harness) -> None:
+    """A store may write each kind together: one that is refused must not touch the others."""
+    turning = [await harness.held(f"t{n}") for n in range(8)]
+    closing = [await harness.held(f"c{n}") for n in range(8)]
+    await harness.signal("s1", run="c5")
+    taken = await harness.held("s3", input=b'{"n":1}')
+    ends = (answer(), event("run.completed", payload=b"1"))
+    commands: list[Command] = [harness.turn(run, answer()) for run in turning]
+    commands += [harness.turn(run, *ends, status="completed") for run in closing]
+    commands += [harness.starting(f"s{n}", owner="A") for n in range(8)]
+    commands[9] = harness.turn(closing[1]._replace(seq=7), *ends, status="completed")
+
+    became = await asyncio.gather(*map(harness.send, commands), return_exceptions=True)
+    assert became[:8] == ["applied"] * 8
+    assert became[8:16] == ["moved" if n == 1 else "applied" for n in range(8)]
+    assert isinstance(became[19], RunConflict)
+    closed = [await harness.row(run.id) for run in closing]
+    assert [row.status for row in closed] == [
+        "running" if n == 1 else "completed" for n in range(8)
+    ]
+    assert [row.seq for row in closed] == [1 if n == 1 else 3 for n in range(8)]
+    assert {row.owner for row in closed if row.closed_at} == {None}
+    born = [await harness.row(f"s{n}") for n in range(8)]
+    assert [row == taken for row in born] == [n == 3 for n in range(8)]
+    assert {(row.status, row.owner, row.epoch) for row in born} == {("running", "A", 1)}
+
+
+async def test_a_close_alone_says_why_it_was_refused(harness: Harness) -> None:
+    run = await harness.held("r")
+    for n in range(12):  # a store may have learnt that nobody else writes
+        assert await harness.commit(run, answer(f"a#{n}")) == "applied"
+        run = await harness.row("r")
+    ended = event("run.completed", payload=b"1")
+    stale = run._replace(epoch=run.epoch - 1)
+    assert await harness.commit(stale, ended, status="completed") == "lost"
+    await harness.cancel("r")
+    assert await harness.commit(run, ended, status="completed") == "cancel"
+    row = await harness.row("r")
+    assert (row.status, row.seq) == ("running", 13)

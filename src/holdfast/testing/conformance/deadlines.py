@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdfast.testing.clock import SECOND
+from holdfast.testing.conformance.continuations import go_on
+from holdfast.testing.conformance.forks import fork
 from holdfast.testing.conformance.harness import Harness, event, ids
 
 TIMEOUT = 10 * SECOND
@@ -85,6 +87,22 @@ async def test_a_retry_of_a_timed_out_run_gives_it_as_long_again(harness: Harnes
         assert reopened.deadline == harness.store.now() + TIMEOUT
         assert "deadline.passed" not in await harness.kinds("r")
         [run] = (await harness.claim("A")).runs
+
+
+async def test_a_run_that_continued_has_as_long_again_as_from_its_start(harness: Harness) -> None:
+    run = await harness.held("r", timeout=TIMEOUT)
+    harness.clock.advance(TIMEOUT - SECOND)
+    assert await go_on(harness, run) == "applied"
+    run = await harness.row("r")
+    assert run.deadline == run.created_at + TIMEOUT, "it stays"
+    harness.clock.advance(SECOND)
+    closing = event("run.timed_out", payload=b'{"type":"E","message":"m"}')
+    passed = event("deadline.passed")
+    ended = await harness.commit(run, passed, closing, status="timed_out", due=run.deadline)
+    assert ended == "applied"
+    forked = await fork(harness, 2)
+    assert forked.deadline == harness.store.now() + TIMEOUT
+    assert (await harness.retry("r")).deadline == harness.store.now() + TIMEOUT
 
 
 async def test_a_run_without_a_deadline_stays_paused(harness: Harness) -> None:

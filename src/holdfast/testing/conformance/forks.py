@@ -11,7 +11,9 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import Labels
 from holdfast.model.run import Run
 from holdfast.model.travel import Edit, edits_of
+from holdfast.model.writes import Replied
 from holdfast.testing.conformance.harness import Harness, answer, event, ids, refused
+from holdfast.testing.conformance.updates import message, update, waiting
 
 
 async def exported(harness: Harness, run: str) -> Export:
@@ -29,8 +31,8 @@ async def fork(harness: Harness, at: int | str | None, id: str = "f", **fields: 
     return made
 
 
-async def rerun(harness: Harness, run: str, key: str) -> None:
-    """Take a run back to a step."""
+async def rerun(harness: Harness, run: str, key: str | None = None) -> None:
+    """Take a run back to a step, or to its start."""
     row, events, *_ = await harness.load(run)
     at = harness.store.now()
     await harness.send(RerunRun("default", run, row.generation, events, at, key))
@@ -44,6 +46,19 @@ async def three(harness: Harness, id: str = "r") -> Run:
         assert await harness.commit(await harness.row(id), turn) == "applied"
     await harness.end(await harness.row(id))
     return run
+
+
+async def updated(harness: Harness, id: str = "r") -> None:
+    """Make a run that takes update `u1` in event 2, has a step, and ends the update in event 4."""
+    run = await harness.held(id)
+    await update(harness, "u1", id)
+    taken = event("update.accepted", "add/u1", payload=b"1")
+    told = (Replied("u1", "accepted"),)
+    assert await harness.commit(run, taken, inbox_read=1, replies=told) == "applied"
+    assert await harness.commit(await harness.row(id), answer(asked_seq=2)) == "applied"
+    ended = event("update.completed", "add/u1", payload=b"2", asked_seq=3)
+    told = (Replied("u1", "completed", b"2"),)
+    assert await harness.commit(await harness.row(id), ended, replies=told) == "applied"
 
 
 def keys(events: tuple[Event, ...]) -> list[str]:
@@ -247,6 +262,44 @@ async def test_messages_of_the_shared_part_count_as_read(harness: Harness) -> No
     assert not await harness.signal("m1", "f"), "it has it"
     assert await harness.signal("m2", "f")
     assert [each.id for each in (await harness.load("f")).mail] == ["m2"]
+
+
+async def test_an_update_is_told_what_the_fork_has_of_it(harness: Harness) -> None:
+    await updated(harness)
+    await fork(harness, 2)
+    await fork(harness, 4, "g")
+    under_way, ended = await message(harness, "u1", "f"), await message(harness, "u1", "g")
+    assert (under_way.state, under_way.reply) == ("accepted", None)
+    assert (ended.state, ended.reply) == ("completed", b"2")
+
+
+async def test_an_update_that_was_taken_back_is_ended_in_a_fork_of_before(harness: Harness) -> None:
+    await updated(harness)
+    await rerun(harness, "r")
+    row = await fork(harness, 4)
+    assert (row.inbox_seq, row.inbox_read) == (1, 1)
+    found = await message(harness, "u1", "f")
+    assert (found.state, found.reply, found.payload) == ("completed", b"2", b"1")
+    assert await waiting(harness, "f") == [], "it would be carried out a second time"
+    assert await waiting(harness, "r") == ["u1"]
+
+
+async def test_a_fork_of_a_fork_has_the_messages_of_all_it_shares(harness: Harness) -> None:
+    await updated(harness)
+    await rerun(harness, "r")
+    await fork(harness, None)
+    assert await harness.signal("u1", "f"), "nothing that counts there has this id"
+    await fork(harness, 4, "g", of="f")
+    found = await message(harness, "u1", "g")
+    assert (found.kind, found.name, found.state, found.reply) == (
+        "update",
+        "add",
+        "completed",
+        b"2",
+    )
+    assert not await update(harness, "u1", "g"), "it has it"
+    await rerun(harness, "g")
+    assert await waiting(harness, "g") == ["u1"]
 
 
 async def test_the_same_fork_again_is_the_same_run(harness: Harness) -> None:

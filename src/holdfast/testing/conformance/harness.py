@@ -82,7 +82,9 @@ class Harness(Sender):
             for n, each in enumerate(events, start=1)
         )
         owner = run.owner if fields.get("status", "running") == "running" else None
-        command = CommitTurn(run.ns, run.id, run.epoch, run.seq, numbered, at, owner=owner)
+        command = CommitTurn(
+            run.ns, run.id, run.epoch, run.seq, numbered, at, owner=owner, known_inbox=run.inbox_seq
+        )
         return command._replace(**fields)
 
     async def commit(self, run: Run, *events: Event, **fields: Any) -> str:

@@ -68,6 +68,21 @@ async def test_who_listens_near_hears_its_own_store(harness: Harness) -> None:
     assert ear.told() == []
 
 
+async def test_who_does_not_care_for_turns_hears_all_else(harness: Harness) -> None:
+    ear = Ear()
+    stop = harness.store.listen(ear, near=True, turns=False)
+    runs = [await harness.held(f"r{n}") for n in range(12)]
+    ear.told()
+    await asyncio.gather(*(harness.commit(run, answer()) for run in runs))
+    assert {what for _, what in ear.told()} <= {"events"}, "which may be left out"
+    for run in runs:
+        await harness.end(run._replace(seq=2))
+        assert ear.told() == [(run.id, "closed")]
+    await harness.start("after")
+    assert ear.told() == [("after", "ready")]
+    stop()
+
+
 async def test_a_close_is_heard_with_its_event(harness: Harness) -> None:
     ear = Ear()
     stop = harness.store.listen(ear)

@@ -603,6 +603,49 @@ SELECT s.n, CASE WHEN w.is_new THEN 1 ELSE 0 END::int8, 0::int8, 0::int8
 FROM unnest(:renew_n::int4[], :renew_worker::text[]) AS s (n, worker)
 JOIN renewed w ON w.id = s.worker
 
+-- name: plain_turn
+-- One turn that comes alone (`lone.py`), adds one event, and leaves its run running.
+WITH moved AS (
+    UPDATE holdfast.runs r
+    SET seq = r.seq + 1, updated_at = :at, strikes = 0
+    WHERE r.ns = :ns AND r.id = :run
+        AND r.epoch = :epoch AND r.seq = :known_seq AND r.status = 'running' AND r.cancel <> 1
+    RETURNING r.inbox_seq, r.cancel, r.generation
+)
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT :ns, :run, :known_seq::int8 + 1, generation, :epoch::int8, :kind, :key, :asked_seq::int8,
+        :at::int8, :took::int8, :digest::bytea, :codec::int8, :payload::bytea
+    FROM moved
+)
+SELECT inbox_seq, cancel FROM moved
+
+-- name: plain_pair
+-- The same with two events: a node of a graph, and the way that was taken.
+WITH moved AS (
+    UPDATE holdfast.runs r
+    SET seq = r.seq + 2, updated_at = :at, strikes = 0
+    WHERE r.ns = :ns AND r.id = :run
+        AND r.epoch = :epoch AND r.seq = :known_seq AND r.status = 'running' AND r.cancel <> 1
+    RETURNING r.inbox_seq, r.cancel, r.generation
+)
+, told AS (
+    INSERT INTO holdfast.events (
+        ns, run, seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+    )
+    SELECT :ns, :run, :known_seq::int8 + e.n, moved.generation, :epoch::int8, e.kind, e.key,
+        e.asked_seq, e.at, e.took, e.digest, e.codec, e.payload
+    FROM moved CROSS JOIN (VALUES
+        (1, :kind, :at::int8, :key, :payload::bytea, :asked_seq::int8, :digest::bytea,
+            :took::int8, :codec::int8),
+        (2, :kind2, :at2::int8, :key2, :payload2::bytea, :asked_seq2::int8, :digest2::bytea,
+            :took2::int8, :codec2::int8)
+    ) AS e (n, kind, at, key, payload, asked_seq, digest, took, codec)
+)
+SELECT inbox_seq, cancel FROM moved
+
 -- name: lone_turn
 -- One turn that comes alone (`lone.py`): without arrays, or with arrays of its events only. What
 -- refuses it changes nothing and returns no row.

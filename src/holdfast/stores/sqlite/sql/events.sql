@@ -12,7 +12,7 @@ INSERT INTO events (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: living_events
-SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
+SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, NULL
 FROM events
 WHERE ns = ? AND run = ? AND seq > ? AND superseded_by IS NULL
 ORDER BY seq

@@ -28,10 +28,11 @@ SELECT * FROM runs WHERE ns = ? AND id = ?
 UPDATE runs
 SET seq = seq + ?, updated_at = ?, strikes = 0
 WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
+    AND inbox_seq = ?
 
--- name: advance_run_without_mail
+-- name: close_run
 UPDATE runs
-SET seq = seq + ?, updated_at = ?, strikes = 0
+SET seq = seq + ?, status = ?, reason = ?, owner = NULL, updated_at = ?, closed_at = ?, strikes = 0
 WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
     AND inbox_seq = ?
 
@@ -170,6 +171,9 @@ WHERE queue NOT IN (SELECT value FROM json_each(:queues))
             AND runs.wake_at <= :before
     )
 ORDER BY queue
+
+-- name: runs_of_worker
+SELECT * FROM runs WHERE owner = ? ORDER BY priority, ns, id
 
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
