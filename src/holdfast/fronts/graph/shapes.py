@@ -39,6 +39,8 @@ class Shape:
     ) -> None:
         self.cls, self.is_strict = cls, is_strict
         self._is_dict, self._is_model = is_typeddict(cls), is_model(cls)
+        self.is_placed = cls is State
+        """Whether a state knows where its run is."""
         self.fields = _fields_of(cls, names or {})
         self.delta = _delta_type(self.fields)
         self._schema: Schema[Any] = Schema.of(cls)
@@ -111,9 +113,9 @@ class Shape:
             return state
         return state.placed(run, "", at).holding(dict.fromkeys(secrets))
 
-    def passed(self, state: Any, node: str, at: int) -> Any:
-        """Return the state of a run that has come from `node`."""
-        return state.placed(state.run_id, node, at) if self.cls is State else state
+    def passed(self, state: State, node: str, at: int) -> State:
+        """Return the state of a run that has come from `node`, of one that knows such things."""
+        return state.placed(state.run_id, node, at)
 
     def joined(self, state: Any, branches: Sequence[Any]) -> Any:
         """Return the state after a fork, without the secrets that a branch has deleted."""
@@ -142,7 +144,8 @@ class Shape:
             if self.fields is not None and not partial.keys() <= self.fields.keys():
                 unknown = next(k for k in partial if k not in self.fields)
                 raise NonRetryable(_unknown(node, unknown, self.fields, self.cls))
-            return _delta(_new(before, partial), ())
+            new = _new(before, partial)
+            return {"set": new} if new else {}
         raise NonRetryable(
             f"Node {node!r} returned a value of type {type(result).__name__}. "
             f"Return a {self.cls.__name__}, or a dict of the fields that change."

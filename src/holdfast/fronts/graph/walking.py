@@ -104,8 +104,10 @@ class Walk:
             raise self._error(place._replace(visit=visit), in_short(error)) from error
         if machine is not None and machine.past is not None:
             delta = _found(machine, machine.past, graph, name, delta)
-        shape, now = graph.shape, 0 if machine is None else machine.now
-        state = shape.passed(shape.changed(place.state, delta), name, now)
+        shape = graph.shape
+        state = shape.changed(place.state, delta)
+        if shape.is_placed:
+            state = shape.passed(state, name, 0 if machine is None else machine.now)
         past = since(place.past, shape.told_change(delta))
         if graph.checkpoint.interval and graph.checkpoint.is_due(visit.iteration):
             _mark(machine, name, visit.iteration, preserve=graph.checkpoint.preserve)

@@ -26,7 +26,8 @@ def inside(
     try:
         awaited = run(call.send, None)
     except StopIteration as ended:
-        return cast("T", ended.value)
+        value: T = ended.value  # a cast would be one more call
+        return value
     waits()
     while True:
         # As `yield from` does it, but for the context.

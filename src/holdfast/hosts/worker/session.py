@@ -217,11 +217,13 @@ class Session(Reading):
 
     def _write(self, command: CommitTurn, land: Callable[[Answered[list[Outcome]]], None]) -> None:
         steps, answer = self._worker.steps, self._worker.store.write([dispatch.decide(command)])
-        if steps.pushes and isinstance(answer, Reply) and answer.is_pushable:
+        if not isinstance(answer, Reply):
+            tell(answer, land)
+        elif steps.pushes and answer.is_pushable:
             steps.pushes, steps.unpushed = False, answer
             answer.hear(land)
         else:
-            tell(answer, land)
+            answer.tell(land)
 
     def _land(self, answer: Answered[list[Outcome]]) -> None:
         """Go on after a commit, whatever came of it."""

@@ -132,7 +132,11 @@ class Writer:
         finally:
             self._turn.release()
         if is_done:
-            self._resolve([job], told)
+            if told:
+                self._tell(told)
+            job.settle(job.outcome)
+            if self._ready or self._foreign:
+                self._flush()
         return is_done
 
     def _take_apart(self, job: Job) -> None:
