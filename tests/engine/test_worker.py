@@ -350,6 +350,47 @@ class Faulty:
         raise self.error
 
 
+class Stalled:
+    """Has the first turn that parks its run happen, and answers only when told to."""
+
+    def __init__(self, store: Any) -> None:
+        self._write = store.write
+        self.happened, self.answer = asyncio.Event(), asyncio.Event()
+        store.write = self.write
+
+    async def write(self, batch: Sequence[Write]) -> list[Outcome]:
+        outcomes: list[Outcome] = await self._write(batch)
+        parks = any(isinstance(write, Advance) and write.status == "waiting" for write in batch)
+        if parks and not self.happened.is_set():
+            self.happened.set()
+            await self.answer.wait()
+        return outcomes
+
+
+async def test_who_is_given_a_run_anew_lets_go_of_what_it_had(place: Place, app: hf.App) -> None:
+    """The run was parked, woken and claimed again before its worker heard that it was parked."""
+    go = hf.Signal("go", int)
+
+    @app.workflow
+    async def flow() -> int:
+        return await hf.wait_for(go) + await hf.wait_for(go)
+
+    async with place.open(app) as client:
+        worker = worker_of(client)
+        stalled = Stalled(worker.store)
+        run = await client.start(flow.bind())
+        await within(stalled.happened.wait())
+        former = worker.sessions[run.id]
+        await run.signal(go, 3)
+        await until(lambda: worker.sessions.get(run.id) is not former)
+        assert former.machine.loop.dead
+        stalled.answer.set()
+        await asyncio.sleep(0)
+        assert former not in worker.hands.parked.values()
+        await run.signal(go, 4)
+        assert await within(run.result()) == 7
+
+
 FAULTS = [
     (StoreUnavailable("disk full"), False),
     (OutcomeUnknown("power cut"), False),

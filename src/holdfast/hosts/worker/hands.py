@@ -33,13 +33,21 @@ class Hands:
 
     def hold(self, session: Session) -> None:
         """Take a run into our hands, and go on with it."""
-        self.sessions[session.run.id] = session
+        self._take(session)
         session.poke()
 
     def begin(self, session: Session) -> None:
         """Take a run into our hands whose history is at hand, and have it begin."""
-        self.sessions[session.run.id] = session
+        self._take(session)
         self._worker.steps.soon(session.begin)
+
+    def _take(self, session: Session) -> None:
+        former = self.sessions.get(session.run.id)
+        self.sessions[session.run.id] = session
+        if former is not None:
+            # We were given the run anew before we heard how its last commit went: that parked it,
+            # or our lease was over.
+            former.lose()
 
     def take_parked(self, run: str) -> Session | None:
         """Return the session of a run that was parked here; it is forgotten."""
@@ -76,10 +84,11 @@ class Hands:
         """Let go of a run that is out of our hands; keep its machine if it was parked."""
         worker, run = self._worker, session.run
         session.let_go()
-        if self.sessions.get(run.id) is session:
-            del self.sessions[run.id]
-            if not self.sessions:
-                self._emptied.set()
+        if self.sessions.get(run.id) is not session:
+            return  # it is in our hands anew
+        del self.sessions[run.id]
+        if not self.sessions:
+            self._emptied.set()
         if worker.observing is not None:
             worker.observing.let_go(run, is_lost=session.state == "lost")
         if session.state == "parked":

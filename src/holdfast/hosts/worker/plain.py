@@ -65,7 +65,8 @@ class Plain(Session):
 
     def _land_plainly(self, answer: Answered[list[Outcome]]) -> None:
         """Start what is asked for now, if nothing else has come meanwhile."""
-        if self._flight is None or self._look or not self._is_bare or self._worker.is_watched:
+        is_bare = self._is_bare and self.state == "held"
+        if self._flight is None or self._look or not is_bare or self._worker.is_watched:
             self._land(answer)
             return
         try:

@@ -228,7 +228,7 @@ class Session(Reading):
     def _land(self, answer: Answered[list[Outcome]]) -> None:
         """Go on after a commit, whatever came of it."""
         flight, self._flight = self._flight, None
-        if flight is None:
+        if flight is None or self.state != "held":
             return  # the session has ended meanwhile
         try:
             (outcome,) = answer.result()
@@ -414,6 +414,12 @@ class Session(Reading):
         started.session, self.running[ask.key] = self, started
         self._worker.steps.start(started)
         return started
+
+    def lose(self) -> None:
+        """Know that another session holds the run, whatever we hear of our last commit."""
+        self.state = "lost"
+        if not self._is_driven:  # else it is let go of at the end of that
+            self.let_go()
 
     def let_go(self) -> None:
         """Hold the run no more: stop its steps, and close its machine unless it is parked."""
