@@ -47,7 +47,7 @@ class Figures:
         return next(name for name in sorted(medians) if medians[name] == wanted)
 
     def in_round(self, contender: str, key: str, round_: int) -> Value:
-        """Return a figure of one round (several values, as W2 has, by their median)."""
+        """Return a figure of one round (of several processes, by their median)."""
         variant = self.variant(contender, key)
         rows = self._rows_with(contender, key)
         values = [r.figures[key] for r in rows if r.round == round_ and r.variant == variant]

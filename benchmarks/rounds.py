@@ -73,7 +73,7 @@ def measure(piece: Piece, plan: Plan) -> tuple[list[Row], str]:
     """Run the driver as often as the work asks; return its rows, and why it failed, if it did."""
     size = QUICK if plan.quick else FULL
     rows: list[Row] = []
-    for _ in range(size.fan_repeats if piece.work == "w2" else 1):
+    for _ in range(size.processes if WORKS[piece.work].is_lone else 1):
         command = command_for(piece.contender, plan.interpreters, "--work", piece.work)
         os.sync()  # the disk first writes what the contender before has left to it
         got, failure = ask(command + ["--quick"] * plan.quick, piece.round)
