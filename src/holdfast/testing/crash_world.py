@@ -319,7 +319,8 @@ class World:
             worker = process.worker
             if worker is not None:
                 hands = worker.hands
-                for session in (*hands.sessions.values(), *hands.parked.values()):
+                left = (*hands.sessions.values(), *hands.parked.values(), *hands.leaving)
+                for session in left:
                     session.machine.close()
         self.loop.abandon()
 

@@ -28,6 +28,8 @@ class Hands:
         self._worker = worker
         self.sessions: dict[str, Session] = {}
         self.parked: dict[str, Session] = {}
+        self.leaving: dict[Session, None] = {}
+        """Those that hold their runs no more, and whose tasks have not come round to it yet."""
         self._driving: set[asyncio.Task[None]] = set()
         self._emptied = asyncio.Event()
 
@@ -47,7 +49,9 @@ class Hands:
         if former is not None:
             # We were given the run anew before we heard how its last commit went: that parked it,
             # or our lease was over.
-            former.lose()
+            self.leaving[former] = None
+            if former.lose():
+                self.release(former)
 
     def take_parked(self, run: str) -> Session | None:
         """Return the session of a run that was parked here; it is forgotten."""
@@ -84,6 +88,7 @@ class Hands:
         """Let go of a run that is out of our hands; keep its machine if it was parked."""
         worker, run = self._worker, session.run
         session.let_go()
+        self.leaving.pop(session, None)
         if self.sessions.get(run.id) is not session:
             return  # it is in our hands anew
         del self.sessions[run.id]
@@ -127,5 +132,7 @@ class Hands:
             task.cancel()
         await asyncio.gather(*self._driving, return_exceptions=True)
         self.tell(self.release)
+        for session in tuple(self.leaving):
+            self.release(session)
         while self.parked:
             self._evict()

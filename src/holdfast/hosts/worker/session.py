@@ -297,7 +297,8 @@ class Session(Reading):
     async def _check(self, outcome: Outcome, draft: Draft, turn: Turn) -> None:
         await self._worker.check_replay(self.run, self.seq, self.machine)
         self._flight = None
-        self._go_on(draft, turn, outcome)
+        if self.state == "held":
+            self._go_on(draft, turn, outcome)
         if self._visitors is not None:
             self._receive_visitors(self._visitors)
 
@@ -415,11 +416,13 @@ class Session(Reading):
         self._worker.steps.start(started)
         return started
 
-    def lose(self) -> None:
-        """Know that another session holds the run, whatever we hear of our last commit."""
+    def lose(self) -> bool:
+        """Know that another session holds the run, whatever we hear of our last commit.
+
+        Tell whether this one is at rest; else it is let go of when its task comes round to it.
+        """
         self.state = "lost"
-        if not self._is_driven:  # else it is let go of at the end of that
-            self.let_go()
+        return not self._is_driven
 
     def let_go(self) -> None:
         """Hold the run no more: stop its steps, and close its machine unless it is parked."""
