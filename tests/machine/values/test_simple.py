@@ -11,6 +11,7 @@ from pydantic import Field as Rule
 
 from holdfast.machine.values.core import Field, core_of, core_of_arguments
 from holdfast.machine.values.schema import canonical, json_schema_of
+from holdfast.machine.values.signature import Signature
 from holdfast.machine.values.simple import simple_json_schema, simple_schema
 
 
@@ -96,6 +97,14 @@ def test_what_has_rules_of_its_own_is_described_by_pydantic(annotation: Any) -> 
     assert simple_json_schema(core_of(annotation).source) is None
     core, _ = core_of_arguments({"x": Field(annotation, required=True)})
     assert simple_json_schema(core.source) is None
+
+
+def test_a_builtin_that_names_something_else_here_is_looked_up() -> None:
+    async def take(n: "int") -> "None": ...
+
+    plain, renamed = Signature.of(take), Signature.of(take, names={"int": str})
+    assert plain.encode((1,), {}) == b'{"n":1}'
+    assert renamed.encode(("x",), {}) == b'{"n":"x"}'
 
 
 def test_simple_steps_never_look_for_plugins() -> None:

@@ -235,7 +235,7 @@ def _refuse_methods(name: str, order: Sequence[Parameter | Slot]) -> None:
 
 
 def _hints(name: str, function: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    if (simple := simple_hints(function)) is not None:
+    if (simple := simple_hints(function, names)) is not None:
         return simple
     known = dict(names)
     try:

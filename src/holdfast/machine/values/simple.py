@@ -64,13 +64,15 @@ _TEXTS: Mapping[str, Any] = {
 _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "int", "list", "object", "str"})
 
 
-def simple_hints(function: Any) -> dict[str, Any] | None:
+def simple_hints(function: Any, names: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the annotations of a function if all are made of builtins; None to have typing look.
 
     Which takes as long as all else that is done with a simple function.
     """
-    if hasattr(function, "__wrapped__") or not _BUILTINS.isdisjoint(function.__globals__):
+    if hasattr(function, "__wrapped__"):
         return None
+    if not (_BUILTINS.isdisjoint(function.__globals__) and _BUILTINS.isdisjoint(names)):
+        return None  # there they may mean something else
     found: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
         known = _TEXTS.get(annotation) if isinstance(annotation, str) else None
