@@ -104,10 +104,7 @@ class Asking:
         if payload is None:
             payload = signature.encode(args, kwargs)
         given = None if kwargs else args
-        # Most bodies have one task only, and this is asked at every step.
-        main = loop.main
-        scope = main.scope if main and len(loop.tasks) == 1 else loop.scope()
-        key = scope.take(step.name)
+        key = loop.scope().take(step.name)
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
         return call
 
@@ -164,12 +161,9 @@ class Asking:
 
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
-        loop = self.loop
-        if loop.dead:
-            loop.refuse()
-        main = loop.main
-        scope = main.scope if main and len(loop.tasks) == 1 else loop.scope()
-        return scope.take(name)
+        if self.loop.dead:
+            self.loop.refuse()
+        return self.loop.scope().take(name)
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Remember a call that took `key`, until it is awaited."""

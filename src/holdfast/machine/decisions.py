@@ -65,12 +65,12 @@ class Decisions:
     def has_said(self, note: Event) -> bool:
         """Tell whether the body decided what is recorded."""
         said = self._said.get(note.key)
-        return said is not None and (said.payload == note.payload or _agree(said, note))
+        return said is not None and _agree(said, note)
 
     def compare(self, note: Event) -> None:
         """Hold the recorded note against what the body decided. Raises `ReplayMismatch`."""
         said = self._said.pop(note.key, None)
-        if said is not None and (said.payload == note.payload or _agree(said, note)):
+        if said is not None and _agree(said, note):
             return
         recorded = f"the decision {note.key}, {(note.payload or b'').decode()[:200]}"
         told = "makes none" if said is None else f"decides {(said.payload or b'').decode()[:200]}"
@@ -95,7 +95,7 @@ def told(fields: Mapping[str, Any]) -> bytes:
 
 def _agree(said: Event, note: Event) -> bool:
     """Tell whether two notes tell of one decision, however it was measured."""
-    return _decided(said) == _decided(note)
+    return said.payload == note.payload or _decided(said) == _decided(note)
 
 
 def _decided(note: Event) -> dict[str, Any]:

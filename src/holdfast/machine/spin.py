@@ -143,7 +143,10 @@ class Spinner(asyncio.AbstractEventLoop):
 
     def scope(self) -> Scope:
         """Return the place of the running task, whose counters give the next key."""
-        task = asyncio.current_task(self) or self.main
+        main = self.main
+        if main is not None and len(self.tasks) == 1:
+            return main.scope  # most bodies have no other task, and this is asked at every step
+        task = asyncio.current_task(self) or main
         if not isinstance(task, Task):
             raise MachineClosed
         return task.scope

@@ -144,8 +144,7 @@ class Shape:
             if self.fields is not None and not partial.keys() <= self.fields.keys():
                 unknown = next(k for k in partial if k not in self.fields)
                 raise NonRetryable(_unknown(node, unknown, self.fields, self.cls))
-            new = _new(before, partial)
-            return {"set": new} if new else {}
+            return _delta(_new(before, partial), ())
         raise NonRetryable(
             f"Node {node!r} returned a value of type {type(result).__name__}. "
             f"Return a {self.cls.__name__}, or a dict of the fields that change."
