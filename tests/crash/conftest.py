@@ -17,7 +17,7 @@ LARGE = (
     "back-off", "blobs", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
     "child-talk", "children", "completion", "continue", "crowd", "deploy", "encrypted", "entity",
     "eviction", "fork", "fork-forgotten", "graph", "graph-edited", "heartbeat", "heartbeat-deploy",
-    "job-cancelled", "job-deploy", "job-ghost", "job-once", "job-zombie", "jobs", "limits", "map",
+    "job-cancelled", "job-deploy", "job-ghost", "job-once", "job-zombie", "jobs", "limits",
     "observers", "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled",
     "questions", "queues", "rerun", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",
     "schedule-replaces", "schedule-steered", "secrets-sealed", "slots", "storm", "stream-cancel",
