@@ -100,7 +100,8 @@ def markdown(runs: Sequence[Run], old: str) -> str:
         "# Benchmark results",
         "Medians of interleaved rounds. Ratios are taken within a round, between neighbours in "
         "time; absolute times move by a factor of two on a shared machine. Each step's result is "
-        "on disk before the next step begins.",
+        "on disk before the next step begins. Of work that one process does, a round asks three "
+        "processes of each engine and takes the one in the middle: which core one is on counts.",
         *(f"{BEGIN.format(family)}\n\n{text}\n\n{END.format(family)}"
           for family, text in parts.items() if text),
         "## The work",
