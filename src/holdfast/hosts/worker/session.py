@@ -73,6 +73,7 @@ class Session(Reading):
         is_new = self._born is not None
         if (loaded := await self._read()) is None:
             return False
+        self._worker.live()
         try:
             self._take_in(loaded)
         except HoldfastError as error:

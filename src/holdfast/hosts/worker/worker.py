@@ -93,7 +93,7 @@ class Worker:
         self._poked = asyncio.Event()
         self._linting: asyncio.TimerHandle | None = None
         self._beginning: asyncio.TimerHandle | None = None
-        self._stopping = False
+        self._stopping = self._is_alive = False
         self._is_crowded = False
         """More runs may wait than there was room for at the last claim."""
         self._rest = Rest(app.namespace)
@@ -126,18 +126,24 @@ class Worker:
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
         loop = asyncio.get_running_loop()
-        # Right after the first claim is sent: there is time for it until the answer comes.
-        loop.call_soon(self._start_threads)
-        self.jobs.start(HEAD_START)
         self._beginning = loop.call_later(HEAD_START, self._begin_chores)
+        self.jobs.start(HEAD_START)
         return self
 
     def _begin_chores(self) -> None:
+        self.live()
         self.beside(self._mend())
         self.beside(collect_for_life(self.store))
 
-    def _start_threads(self) -> None:
-        """Begin to renew the lease, and to watch the loop: nothing of a user's has run before."""
+    def live(self) -> None:
+        """Have the lease renewed, and the loop watched, from before any code of a user's runs.
+
+        Not from the start: threads that begin take their time from the first claim, and from the
+        reading of what it brings.
+        """
+        if self._is_alive:
+            return
+        self._is_alive = True
         if self._watch is not None:
             self._watch.aim()
         # The watch is started by the lease's thread: the first run need not wait for two.
@@ -231,6 +237,7 @@ class Worker:
             return
         session = Exact(self, run)
         session.adopt(event)
+        self.live()
         self._wake_watch()
         self.hands.begin(session)
         if self._stopping:
@@ -341,6 +348,7 @@ class Worker:
         # Whoever held it before may have left heartbeats: then all of it is read.
         if first is not None and run.epoch == 1:
             session.adopt(first)
+            self.live()
             self.hands.begin(session)
         else:
             self.hands.hold(session)
