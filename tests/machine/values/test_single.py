@@ -55,6 +55,14 @@ def test_every_character_there_is() -> None:
         assert TEXT.encode((value,), {}) == by_codec(TEXT, value)
 
 
+def test_a_call_without_arguments_is_written_without_the_codec() -> None:
+    def idle() -> None: ...
+
+    signature = Signature.of(idle)
+    assert signature.quickly(()) == signature.encode((), {}) == b"{}"
+    assert signature.quickly((1,)) is None
+
+
 @pytest.mark.parametrize("kind", [bool, float, bytes, list, None])
 def test_other_types_are_left_to_the_codec(kind: type | None) -> None:
     assert writer_of("x", kind) is left

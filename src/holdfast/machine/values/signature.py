@@ -27,7 +27,7 @@ from holdfast.machine.values.schema import (
     text_of,
 )
 from holdfast.machine.values.simple import Slot, simple_hints, simple_json_schema, simple_slots
-from holdfast.machine.values.single import Write, left, writer_of
+from holdfast.machine.values.single import Write, left, nothing, writer_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -56,7 +56,9 @@ class Signature:
         self._core, exact = self._build(hints)
         # Arguments of just these types come back as themselves, unasked.
         self._exact = None if None in exact else exact
-        self.quickly: Write = writer_of(self._names[0], exact[0]) if self._arity == 1 else left
+        self.quickly: Write = nothing if self._arity == 0 else left
+        if self._arity == 1:
+            self.quickly = writer_of(self._names[0], exact[0])
         """Writes positional arguments as `encode` does, or leaves them to it."""
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""The one plain argument that most steps have, written down instead of given to pydantic.
+"""The one plain argument that most steps have, or none, written instead of given to pydantic.
 
 The bytes are those that pydantic writes, at a third of the price, which every call pays, live and
 in replay. Whatever may not be as simple as it looks is left to the codec, which can judge it.
@@ -21,6 +21,11 @@ _BACKSLASH = ord("\\")
 
 def left(_: tuple[Any, ...]) -> None:
     """Leave it to the codec."""
+
+
+def nothing(args: tuple[Any, ...]) -> bytes | None:
+    """Write a call without arguments."""
+    return None if args else b"{}"
 
 
 def writer_of(name: str, kind: type | None) -> Write:
