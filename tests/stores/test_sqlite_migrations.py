@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import StoreUnavailable
 from holdfast.model.annotations import Annotations, LogFilter, LogLine
 from holdfast.model.moving import named
 from holdfast.model.writes import Advance, Claim, Prune
@@ -163,3 +164,19 @@ async def test_an_event_of_no_run_is_not_kept_anywhere(tmp_path: Path) -> None:
                 binds = row if statement is queries().add_event else (*row, None)
                 assert connection.execute(statement, binds).rowcount == 0
             assert connection.execute("SELECT run, seq FROM events").fetchall() == [("r", 1)]
+
+
+async def test_a_run_that_no_number_is_left_for_is_refused(tmp_path: Path) -> None:
+    """With a larger one its events would stand among another run's."""
+    async with Harness(lambda clock: SqliteStore(tmp_path / "hf.db", clock=clock)) as harness:
+        await harness.start("r")
+        with closing(sqlite3.connect(tmp_path / "hf.db")) as connection, connection:
+            last = (1 << 31) - 1
+            connection.execute(f"UPDATE runs SET number = {last}")
+            connection.execute(f"UPDATE history SET place = {last} << 32 | 1")
+        with pytest.raises(StoreUnavailable, match="number"):
+            await harness.start("s")
+        assert await harness.store.load("default", "s") is None
+        loaded = await harness.store.load("default", "r")
+        assert loaded is not None
+        assert [event.kind for event in loaded.events] == ["run.started"]
