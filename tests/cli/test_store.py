@@ -32,7 +32,10 @@ class TestDoctor:
 
     def test_a_broken_invariant_is_exit_code_1(self, typed: Type, tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "sample.db")) as connection, connection:
-            connection.execute("DELETE FROM events WHERE run = 'completed' AND seq = 2")
+            connection.execute(
+                "DELETE FROM history WHERE place = "
+                "(SELECT number << 32 | 2 FROM runs WHERE id = 'completed')"
+            )
         result = typed("doctor", person=True)
         assert result.exit_code == 1
         assert "✗ I1" in result.stdout
@@ -40,6 +43,13 @@ class TestDoctor:
         found = json.loads(typed("doctor", "--json").stdout)["violations"]
         assert "I1" in {violation["invariant"] for violation in found}
         assert "violation\tI1\t" in typed("doctor").stdout
+
+    def test_events_of_a_run_that_is_gone_are_found(self, typed: Type, tmp_path: Path) -> None:
+        with closing(sqlite3.connect(tmp_path / "sample.db")) as connection, connection:
+            connection.execute("DELETE FROM runs WHERE id = 'completed'")
+        assert typed("doctor").exit_code == 1
+        found = json.loads(typed("doctor", "--json").stdout)["violations"]
+        assert "there are events and no run" in {violation["text"] for violation in found}
 
 
 class TestDb:

@@ -73,7 +73,8 @@ def plant(store: SqliteStore, rows: list[Run]) -> None:
     """Write rows that no command would ever make."""
     connection = store._writer._transactions.connection
     connection.execute("PRAGMA ignore_check_constraints = ON")
-    marks = ", ".join("?" * len(Run._fields))
-    connection.executemany(f"INSERT INTO runs VALUES ({marks})", rows)
+    names, marks = ", ".join(Run._fields), ", ".join("?" * len(Run._fields))
+    numbered = [(*row, n) for n, row in enumerate(rows)]
+    connection.executemany(f"INSERT INTO runs ({names}, number) VALUES ({marks}, ?)", numbered)
     workers = [(worker, lease, 0, "", "") for worker, lease in WORKERS.items()]
     connection.executemany("INSERT INTO workers VALUES (?, ?, ?, ?, ?)", workers)

@@ -1,11 +1,12 @@
 """Statements that run all the time find their rows by an index, however many runs there are."""
 
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
 
 import pytest
 
+from holdfast.model.moving import named
 from holdfast.model.writes import Claim, Filter, Page
 from holdfast.stores.sqlite.filtering import statement_of
 from holdfast.stores.sqlite.lanes import Lanes
@@ -16,9 +17,9 @@ LANE = "runs USING INDEX runs_claim (ns=? AND queue=? AND priority=?"
 CREATE = """
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, wake_at, inbox_seq,
-    inbox_read, cancel, strikes, input_digest, created_at, updated_at, queue, priority
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, queue, priority, number
 )
-VALUES ('n', ?, 'w', '', 'waiting', '', 1, 0, 1, ?, 0, 0, 0, 0, x'00', 0, 0, ?, ?)
+VALUES ('n', ?, 'w', '', 'waiting', '', 1, 0, 1, ?, 0, 0, 0, 0, x'00', 0, 0, ?, ?, ?)
 """
 BINDS = dict.fromkeys(
     ("ns", "queue", "priority", "now", "workflows", "suspects", "limit", "queues", "priorities",
@@ -90,16 +91,84 @@ def _walked(count: int) -> int:
     """Return how many instructions a walk over the lanes takes, with so many runs in each."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript("\n".join(migrations()))
-        connection.executemany(CREATE, [(f"r{n}", n, f"q{n % 2}", 1 + n % 3) for n in range(count)])
-        ticks = 0
-
-        def tick() -> int:
-            nonlocal ticks
-            ticks += 1
-            return 0
-
-        connection.set_progress_handler(tick, 1)
+        connection.executemany(
+            CREATE, [(f"r{n}", n, f"q{n % 2}", 1 + n % 3, n) for n in range(count)]
+        )
         claim = Claim(ns="n", worker="A", workflows=("w",), limit=1, lease=1)
-        lanes = Lanes(connection, claim, count)
+        with instructions(connection) as ticks:
+            lanes = Lanes(connection, claim, count)
         assert len(vars(lanes)["_all"]) == min(count, 6)
-        return ticks
+        return len(ticks)
+
+
+@contextmanager
+def instructions(connection: sqlite3.Connection) -> Generator[list[None]]:
+    """Yield a list that gets an entry for each instruction of SQLite's in the block."""
+    ticks: list[None] = []
+    # What is returned tells SQLite to go on.
+    connection.set_progress_handler(lambda: ticks.append(None), 1)
+    try:
+        yield ticks
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+BY_RUN = {"ns": "n", "run": "r"}
+
+
+@pytest.mark.parametrize(
+    ("name", "binds"),
+    [
+        ("living_events", ("n", "r", 0)),
+        ("all_events", ("n", "r")),
+        ("last_event_at", ("n", "r")),
+        ("last_living_event", ("n", "r")),
+        ("last_base", ("n", "r")),
+        ("delete_events", ("n", "r")),
+        ("supersede_events", {**BY_RUN, "by": 3, "seqs": "[1, 2]"}),
+        ("named_blobs", ()),
+        ("first_events", {"limit": 1}),
+        ("next_events", {"k0": "n", "k1": "r", "k2": 1, "limit": 1}),
+    ],
+)
+def test_events_are_found_by_their_place_and_never_sorted(
+    name: str, binds: Mapping[str, object] | tuple[object, ...]
+) -> None:
+    steps = steps_of(named(getattr(SQL, name), columns="payload"), binds)
+    [look] = [step for step in steps if step.split()[1] in ("history", "h")]
+    assert look.startswith("SEARCH")
+    assert not any("B-TREE" in step for step in steps), "sorted, though the table has the order"
+
+
+def test_what_a_fork_shares_is_found_by_its_place() -> None:
+    steps = steps_of(SQL.shared_events, {**BY_RUN, "after": 0})
+    looks = [step for step in steps if step.startswith(("SEARCH h ", "SEARCH own "))]
+    assert ["INTEGER PRIMARY KEY" in look for look in looks] == [True, True]
+
+
+def test_all_events_are_read_page_by_page_in_one_walk() -> None:
+    """Not from the beginning of the run again where it goes on within one."""
+    walked = {count: _read_through(count) for count in (500, 2_000)}
+    assert walked[2_000] < 5 * walked[500]
+
+
+def _read_through(count: int) -> int:
+    """Return how many instructions it takes to read so many events of one run, ten at a time."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("\n".join(migrations()))
+        connection.execute(CREATE, ("r", 1, "q", 1, 7))
+        rows = [
+            ("n", "r", n, 1, 0, "note.decided", "", 0, 1, None, None, 0, b"")
+            for n in range(1, count + 1)
+        ]
+        connection.executemany(SQL.add_event, rows)
+        with instructions(connection) as ticks:
+            after: tuple[object, ...] = ("", "", 0)
+            asked = named(SQL.next_events, columns="kind")
+            while page := connection.execute(asked, _place(after)).fetchall():
+                after = page[-1][:3]
+        return len(ticks)
+
+
+def _place(key: tuple[object, ...]) -> dict[str, object]:
+    return {"limit": 10, **{f"k{n}": value for n, value in enumerate(key)}}

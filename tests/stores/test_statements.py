@@ -26,6 +26,8 @@ ONLY_SQLITE = {
     "is_worker", "delete_dead_worker", "release_runs_of", "release_jobs_of",
     # A store is filled row by row, where PostgreSQL takes all at once.
     "add_rows",
+    # The number of a run, and the place of an event, are the file's own.
+    "add_runs", "first_events", "next_events", "is_row", "is_event",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
     "mark_clock",
     # Hints to the planner, and a column of any type.

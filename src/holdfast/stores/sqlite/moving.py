@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,20 @@ from holdfast.stores.sqlite.transactions import Errand, Transactions
 from holdfast.stores.sqlite.writes import apply
 
 SQL = queries()
-FENCED = (*(table.name for table in TABLES), "workers")
+STORED = {"events": "history"}
+"""The table in which rows are kept, where it is not the one of their name."""
+FENCED = (*(STORED.get(table.name, table.name) for table in TABLES), "workers")
 """What others write. A file may hold tables of its users, too: those are theirs."""
 VERBS = ("INSERT", "UPDATE", "DELETE")
+OWN: Mapping[tuple[str, str], str] = {
+    ("runs", "add_rows"): SQL.add_runs,
+    ("events", "first_rows"): SQL.first_events,
+    ("events", "next_rows"): SQL.next_events,
+    ("events", "add_rows"): SQL.import_event,
+    ("events", "is_row"): SQL.is_event,
+}
+"""What is asked otherwise of one table than of all others: the place of an event is found by the
+number of its run, which is this file's own."""
 
 
 class SqliteSide:
@@ -85,25 +96,23 @@ class SqliteSide:
             if is_dead or (not worker.is_listening and lease_until <= now):
                 gone.append((id, is_dead))
         live = tuple(worker for worker in workers.values() if worker.id not in dict(gone))
-        is_empty = not any(_one(reads, SQL.is_filled, table) for table in TABLES)
+        is_empty = not any(_one(reads, "is_filled", table) for table in TABLES)
         return Standing(now, Move._make(row) if row else None, is_empty, live, tuple(gone))
 
     async def read(self, table: Table, after: Row, limit: int) -> list[Row]:
         """Return the next rows behind a key, in the order of the keys."""
-        key, columns = ", ".join(table.key), ", ".join(table.columns)
-        if not after:
-            asked = named(SQL.first_rows, table=table.name, columns=columns, key=key)
-            return self._reads.execute(asked, {"limit": limit}).fetchall()
-        asked = named(
-            SQL.next_rows, table=table.name, columns=columns, key=key,
-            after=", ".join(f":k{n}" for n in range(len(after))),
-        )  # fmt: skip
         binds = {f"k{n}": value for n, value in enumerate(after)}
+        asked = _asked(
+            "next_rows" if after else "first_rows", table, key=", ".join(table.key),
+            # Of events, the key is put together from other columns.
+            columns=", ".join(table.rest if table.name in STORED else table.columns),
+            after=", ".join(f":{name}" for name in binds),
+        )  # fmt: skip
         return self._reads.execute(asked, {**binds, "limit": limit}).fetchall()
 
     async def count(self, table: Table) -> int:
         """Return how many rows there are."""
-        return int(_one(self._reads, SQL.count_rows, table))
+        return int(_one(self._reads, "count_rows", table))
 
     async def dump(self) -> Dump:
         """Return everything, as of one moment."""
@@ -122,8 +131,14 @@ class SqliteSide:
         return max(self._clock(), marked[0] if marked else 0)
 
 
-def _one(connection: sqlite3.Connection, asked: str, table: Table) -> Any:
-    return connection.execute(named(asked, table=table.name)).fetchone()[0]
+def _asked(name: str, table: Table, **names: str) -> str:
+    """Return a template's statement about a table of the model's, as this file keeps it."""
+    template: str = OWN.get((table.name, name)) or getattr(SQL, name)
+    return named(template, table=STORED.get(table.name, table.name), **names)
+
+
+def _one(connection: sqlite3.Connection, name: str, table: Table) -> Any:
+    return connection.execute(_asked(name, table)).fetchone()[0]
 
 
 def _apply(connection: sqlite3.Connection, change: Change, now: int) -> bool:
@@ -149,7 +164,7 @@ def _close(connection: sqlite3.Connection, move: Move) -> bool:
     held = connection.execute(SQL.anything_held).fetchone()[0]
     if held or connection.execute(SQL.is_closed).fetchone()[0]:
         return False
-    if move.role == "target" and any(_one(connection, SQL.is_filled, t) for t in TABLES):
+    if move.role == "target" and any(_one(connection, "is_filled", t) for t in TABLES):
         return False
     connection.execute(SQL.close_store, move._asdict())
     told = f"{move.role} {move.place}".replace("'", "''")
@@ -163,10 +178,8 @@ def _fill(connection: sqlite3.Connection, change: Fill) -> bool:
     move, table = change.move, change.table
     if not _changed(connection, SQL.begin_filling, {"id": move.id, "step": move.step}):
         return False
-    asked = named(
-        SQL.add_rows, table=table.name, columns=", ".join(table.columns),
-        places=", ".join("?" * len(table.columns)),
-    )  # fmt: skip
+    columns = ", ".join(table.columns)
+    asked = _asked("add_rows", table, columns=columns, places=", ".join("?" * len(table.columns)))
     connection.executemany(asked, change.rows)
     ended = {"id": move.id, "progress": change.progress.to_text()}
     return _changed(connection, SQL.end_filling, ended)
@@ -193,17 +206,16 @@ def _take_back(connection: sqlite3.Connection, change: TakeBack | Empty) -> bool
     if not _forget(connection, change.move):
         return False
     for table in TABLES if isinstance(change, Empty) else ():
-        connection.execute(named(SQL.empty_table, table=table.name))
+        connection.execute(_asked("empty_table", table))
     return True
 
 
 def _reseal(connection: sqlite3.Connection, change: Reseal, now: int) -> bool:
-    key, columns = change.table.key, change.table.rest
-    names = {
-        "table": change.table.name, "key": ", ".join(key), "columns": ", ".join(columns),
-        "keys": ", ".join("?" * len(key)), "places": ", ".join("?" * len(columns)),
-    }  # fmt: skip
-    reseal, drop = named(SQL.reseal_row, **names), named(SQL.drop_row, **names)
+    table, key, columns = change.table, change.table.key, change.table.rest
+    is_row = _asked("is_row", table, key=", ".join(key), keys=", ".join("?" * len(key)))
+    names = {"columns": ", ".join(columns), "places": ", ".join("?" * len(columns))}
+    reseal = _asked("reseal_row", table, is_row=is_row, **names)
+    drop = _asked("drop_row", table, is_row=is_row, **names)
     missed = 0
     for was, new in change.rows:
         asked = drop if new is None else reseal

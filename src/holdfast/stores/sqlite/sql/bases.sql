@@ -6,8 +6,10 @@ UPDATE runs SET generation = generation + 1 WHERE ns = ? AND id = ?
 INSERT INTO bases (ns, run, seq) VALUES (?, ?, ?)
 
 -- name: last_base
-SELECT b.seq FROM bases b JOIN events e ON e.ns = b.ns AND e.run = b.run AND e.seq = b.seq
-WHERE b.ns = ? AND b.run = ? AND e.superseded_by IS NULL
+SELECT b.seq
+FROM runs r CROSS JOIN bases b ON b.ns = r.ns AND b.run = r.id
+CROSS JOIN history h ON h.place = r.number << 32 | b.seq
+WHERE r.ns = ? AND r.id = ? AND h.superseded_by IS NULL
 ORDER BY b.seq DESC
 LIMIT 1
 

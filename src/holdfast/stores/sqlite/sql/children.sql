@@ -15,10 +15,12 @@ WHERE c.ns = :ns AND c.parent = :parent
 ORDER BY c.run
 
 -- name: last_living_event
-SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
-FROM events
-WHERE ns = ? AND run = ? AND superseded_by IS NULL
-ORDER BY seq DESC
+SELECT kind, at, key, payload, asked_seq, digest, took, place & 4294967295, h.epoch, h.generation,
+    codec, superseded_by
+FROM runs r CROSS JOIN history h
+WHERE r.ns = ? AND r.id = ? AND place BETWEEN number << 32 AND number << 32 | 4294967295
+    AND superseded_by IS NULL
+ORDER BY place DESC
 LIMIT 1
 
 -- name: delete_link

@@ -18,14 +18,19 @@ FROM runs LEFT JOIN workers ON workers.id = runs.owner
 ORDER BY runs.ns, runs.id
 
 -- name: dump_runs
-SELECT * FROM runs ORDER BY ns, id
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs ORDER BY ns, id
 
 -- name: dump_events
+-- Those of no run, too: where they are, nothing should be.
 SELECT
-    ns, run,
-    kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
-FROM events
-ORDER BY ns, run, seq
+    coalesce(r.ns, ''), coalesce(r.id, 'run number ' || (place >> 32)),
+    kind, at, key, payload, asked_seq, digest, took, place & 4294967295, h.epoch, h.generation,
+    codec, superseded_by
+FROM history h LEFT JOIN runs r ON r.number = h.place >> 32
+ORDER BY place
 
 -- name: dump_inbox
 SELECT ns, run, id, kind, name, payload, at, n, state, reply FROM inbox ORDER BY ns, run, n

@@ -18,13 +18,16 @@ WITH RECURSIVE line (origin, upto, length, depth) AS (
     FROM line JOIN forks f ON f.ns = :ns AND f.run = line.origin
 )
 , shared AS (
-    SELECT e.*, line.upto, line.length,
-        row_number() OVER (PARTITION BY e.seq ORDER BY line.depth) AS nearness
-    FROM line JOIN events e ON e.ns = :ns AND e.run = line.origin AND e.seq <= line.upto
-    WHERE e.seq > :after
-        AND NOT EXISTS (
-            SELECT 1 FROM events own WHERE own.ns = :ns AND own.run = :run AND own.seq = e.seq
-        )
+    SELECT h.*, h.place & 4294967295 AS seq, line.upto, line.length,
+        row_number() OVER (PARTITION BY h.place & 4294967295 ORDER BY line.depth) AS nearness
+    FROM line CROSS JOIN runs r ON r.ns = :ns AND r.id = line.origin
+    CROSS JOIN history h
+        ON h.place > (r.number << 32) + :after AND h.place <= (r.number << 32) + line.upto
+    WHERE NOT EXISTS (
+        SELECT 1 FROM history own
+        WHERE own.place = (SELECT number << 32 FROM runs WHERE ns = :ns AND id = :run)
+            | (h.place & 4294967295)
+    )
 )
 SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec,
     iif(superseded_by <= length, min(superseded_by, upto + 1), NULL) AS superseded_by

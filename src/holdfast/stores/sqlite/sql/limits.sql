@@ -68,7 +68,10 @@ UPDATE runs SET wake_at = :wake_at WHERE ns = :ns AND id = :run
 
 -- name: claimable_begun
 -- As claimable_runs, on a managed queue: those that hold a slot, or only have to end.
-SELECT r.* FROM runs r INDEXED BY runs_claim LEFT JOIN tickets t ON t.ns = r.ns AND t.run = r.id
+SELECT r.ns, r.id, r.workflow, r.version, r.status, r.reason, r.generation, r.epoch, r.seq,
+    r.owner, r.wake_at, r.inbox_seq, r.inbox_read, r.cancel, r.strikes, r.input_digest,
+    r.created_at, r.updated_at, r.closed_at, r.deadline, r.queue, r.priority
+FROM runs r INDEXED BY runs_claim LEFT JOIN tickets t ON t.ns = r.ns AND t.run = r.id
 WHERE r.ns = :ns AND r.queue = :queue AND r.priority = :priority AND r.wake_at <= :now
     AND r.status IN ('pending', 'waiting', 'paused', 'blocked')
     AND (r.workflow IN (SELECT value FROM json_each(:workflows))
@@ -98,7 +101,10 @@ ORDER BY due_at, run
 LIMIT 1
 
 -- name: next_in_line
-SELECT r.* FROM tickets t INDEXED BY tickets_line JOIN runs r ON r.ns = t.ns AND r.id = t.run
+SELECT r.ns, r.id, r.workflow, r.version, r.status, r.reason, r.generation, r.epoch, r.seq,
+    r.owner, r.wake_at, r.inbox_seq, r.inbox_read, r.cancel, r.strikes, r.input_digest,
+    r.created_at, r.updated_at, r.closed_at, r.deadline, r.queue, r.priority
+FROM tickets t INDEXED BY tickets_line JOIN runs r ON r.ns = t.ns AND r.id = t.run
 WHERE t.ns = :ns AND t.queue = :queue AND t.priority = :priority AND t.state = 'waiting'
     AND t.key = :key
     AND (t.expires_at IS NULL OR t.expires_at > :now)

@@ -70,8 +70,27 @@ SELECT {columns} FROM {table} ORDER BY {key} LIMIT :limit
 -- name: next_rows
 SELECT {columns} FROM {table} WHERE ({key}) > ({after}) ORDER BY {key} LIMIT :limit
 
+-- name: first_events
+SELECT ns, id, place & 4294967295, {columns}
+FROM (SELECT ns, id, number FROM runs) CROSS JOIN history
+    ON place BETWEEN number << 32 AND number << 32 | 4294967295
+ORDER BY ns, id, place LIMIT :limit
+
+-- name: next_events
+-- From within the run where the last rows ended: what was read of it is not walked through again.
+SELECT ns, id, place & 4294967295, {columns}
+FROM (SELECT ns, id, number FROM runs) CROSS JOIN history
+    ON place > (number << 32) + iif(ns = :k0 AND id = :k1, :k2, 0)
+        AND place <= number << 32 | 4294967295
+WHERE (ns, id) >= (:k0, :k1)
+ORDER BY ns, id, place LIMIT :limit
+
 -- name: add_rows
 INSERT INTO {table} ({columns}) VALUES ({places})
+
+-- name: add_runs
+INSERT INTO runs ({columns}, number)
+VALUES ({places}, (SELECT coalesce(max(number), 0) + 1 FROM runs))
 
 -- name: count_rows
 SELECT count(*) FROM {table}
@@ -79,9 +98,14 @@ SELECT count(*) FROM {table}
 -- name: empty_table
 DELETE FROM {table}
 
+-- name: is_row
+({key}) = ({keys})
+
+-- name: is_event
+place = (SELECT number << 32 FROM runs WHERE ns = ? AND id = ?) | ?
+
 -- name: reseal_row
-UPDATE {table} SET ({columns}) = ({places})
-WHERE ({key}) = ({keys}) AND ({columns}) IS ({places})
+UPDATE {table} SET ({columns}) = ({places}) WHERE {is_row} AND ({columns}) IS ({places})
 
 -- name: drop_row
-DELETE FROM {table} WHERE ({key}) = ({keys}) AND ({columns}) IS ({places})
+DELETE FROM {table} WHERE {is_row} AND ({columns}) IS ({places})

@@ -2,26 +2,32 @@
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-    deadline, queue, priority
+    deadline, queue, priority, number
 )
-VALUES (?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL, ?, ?, ?)
-ON CONFLICT DO NOTHING
+VALUES (
+    ?, ?, ?, ?, ?, '', 1, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, NULL, ?, ?, ?,
+    (SELECT coalesce(max(number), 0) + 1 FROM runs)
+)
+ON CONFLICT (ns, id) DO NOTHING
 
 -- name: import_run
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at,
-    deadline, queue, priority
+    deadline, queue, priority, number
 )
 VALUES (
     :ns, :id, :workflow, :version, :status, :reason, :generation, :epoch, :seq, :owner, :wake_at,
     :inbox_seq, :inbox_read, :cancel, :strikes, :input_digest, :created_at, :updated_at, :closed_at,
-    :deadline, :queue, :priority
+    :deadline, :queue, :priority, (SELECT coalesce(max(number), 0) + 1 FROM runs)
 )
-ON CONFLICT DO NOTHING
+ON CONFLICT (ns, id) DO NOTHING
 
 -- name: run
-SELECT * FROM runs WHERE ns = ? AND id = ?
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs WHERE ns = ? AND id = ?
 
 -- name: advance_run
 -- Without RETURNING, which costs four times the update itself.
@@ -76,7 +82,10 @@ WHERE ns = :ns AND id = :run
     AND status IS NOT :unless
     AND NOT (:cancels AND cancel <> 0)
     AND NOT EXISTS (SELECT 1 FROM inbox WHERE ns = :ns AND run = :run AND id = :message)
-RETURNING *
+RETURNING
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
 
 -- name: move_run
 UPDATE runs
@@ -97,7 +106,10 @@ WHERE ns = :ns AND id = :run
     AND status IN (SELECT value FROM json_each(:origins))
     AND strikes >= :strikes
     AND (:seq IS NULL OR seq = :seq)
-RETURNING *
+RETURNING
+    ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
 
 -- name: claim_runs
 UPDATE runs
@@ -122,7 +134,10 @@ ORDER BY queue, priority, wake_at
 LIMIT 1
 
 -- name: claimable_runs
-SELECT * FROM runs INDEXED BY runs_claim
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs INDEXED BY runs_claim
 WHERE ns = :ns AND queue = :queue AND priority = :priority AND wake_at <= :now
     AND status IN ('pending', 'waiting', 'paused', 'blocked')
     AND (workflow IN (SELECT value FROM json_each(:workflows))
@@ -173,7 +188,10 @@ WHERE queue NOT IN (SELECT value FROM json_each(:queues))
 ORDER BY queue
 
 -- name: runs_of_worker
-SELECT * FROM runs WHERE owner = ? ORDER BY priority, ns, id
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs WHERE owner = ? ORDER BY priority, ns, id
 
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
@@ -191,7 +209,10 @@ SET status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1, rea
 WHERE owner = :worker
 
 -- name: find_runs
-SELECT * FROM runs
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs
 WHERE ns = :ns
     AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
@@ -205,7 +226,10 @@ LIMIT :limit
 -- name: find_blocked_runs
 -- As find_runs, for what workers look for every minute. An index that holds few rows is chosen only
 -- if its condition stands in the statement as it is.
-SELECT * FROM runs
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs
 WHERE ns = :ns AND status = 'blocked'
     AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
 ORDER BY created_at DESC, id DESC
@@ -214,7 +238,10 @@ LIMIT :limit
 -- name: find_labelled_runs
 -- As find_runs, for filters by tag or attribute: the `+` keeps SQLite from walking through all runs
 -- in their order where an index leads to the few that fit.
-SELECT * FROM runs
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs
 WHERE ns = :ns
     AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
@@ -226,7 +253,10 @@ ORDER BY +created_at DESC, +id DESC
 LIMIT :limit
 
 -- name: find_runs_by_id
-SELECT * FROM runs
+SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
+    inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
+    priority
+FROM runs
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
     AND created_at >= :created_after
