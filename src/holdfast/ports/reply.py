@@ -93,5 +93,12 @@ def tell(answer: Awaitable[T], hearer: Callable[[Answered[T]], None]) -> None:
     else:
         future = asyncio.ensure_future(answer)
         _on_their_way.add(future)
-        future.add_done_callback(_on_their_way.discard)
+        future.add_done_callback(_come)
         future.add_done_callback(hearer)
+
+
+def _come(answer: asyncio.Future[Any]) -> None:
+    """Let go of an answer, also one that failed: its hearer may not care for it any more."""
+    _on_their_way.discard(answer)
+    if not answer.cancelled():
+        answer.exception()
