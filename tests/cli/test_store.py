@@ -33,7 +33,7 @@ class TestDoctor:
     def test_a_broken_invariant_is_exit_code_1(self, typed: Type, tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "sample.db")) as connection, connection:
             connection.execute(
-                "DELETE FROM history WHERE place = "
+                "DELETE FROM run_events WHERE place = "
                 "(SELECT number << 32 | 2 FROM runs WHERE id = 'completed')"
             )
         result = typed("doctor", person=True)

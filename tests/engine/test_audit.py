@@ -14,7 +14,7 @@ import holdfast as hf
 from tests.engine.places import Place, event_of, status_of, within
 
 ONCE = hf.Retry(max_attempts=1)
-WALKED = {"runs", "r", "o", "history", "h", "c"}
+WALKED = {"runs", "r", "o", "run_events", "h", "c"}
 """The names under which the views read runs and events."""
 
 DIES = """

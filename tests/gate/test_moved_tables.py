@@ -32,8 +32,8 @@ async def test_every_table_and_column_of_sqlite_is_declared(tmp_path: Path) -> N
         found = {name: _columns(connection, name) for name in names if name not in LEFT}
         keys = {name: _key(connection, name) for name in found}
         shown = _columns(connection, "events")
-    assert keys.pop("history") == tuple(PLACED[1])
-    assert found.pop("history") - PLACED[1] | PLACED[0] == shown == DECLARED["events"]
+    assert keys.pop("run_events") == tuple(PLACED[1])
+    assert found.pop("run_events") - PLACED[1] | PLACED[0] == shown == DECLARED["events"]
     found["runs"] -= NUMBERED
     others = [table for table in TABLES if table.name not in STORED]
     assert found == {table.name: DECLARED[table.name] for table in others}

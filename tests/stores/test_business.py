@@ -87,7 +87,7 @@ async def test_a_function_that_hides_such_an_end_fails(tmp_path: Path) -> None:
         ("DROP TABLE runs", "would change a table of Holdfast's"),
         ("ALTER TABLE runs ADD COLUMN mine TEXT", "would change a table of Holdfast's"),
         ("CREATE INDEX mine ON runs (status)", "would change a table of Holdfast's"),
-        ("WITH a AS (SELECT 1) DELETE FROM history", "would change a table of Holdfast's"),
+        ("WITH a AS (SELECT 1) DELETE FROM run_events", "would change a table of Holdfast's"),
         ("DROP VIEW events", "would change a table of Holdfast's"),
         ("REPLACE INTO meta VALUES ('a', 1)", "would change a table of Holdfast's"),
         ("SELECT * FROM pragma_table_info('runs')", "changes a setting"),

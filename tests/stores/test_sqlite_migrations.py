@@ -173,7 +173,7 @@ async def test_a_run_that_no_number_is_left_for_is_refused(tmp_path: Path) -> No
         with closing(sqlite3.connect(tmp_path / "hf.db")) as connection, connection:
             last = (1 << 31) - 1
             connection.execute(f"UPDATE runs SET number = {last}")
-            connection.execute(f"UPDATE history SET place = {last} << 32 | 1")
+            connection.execute(f"UPDATE run_events SET place = {last} << 32 | 1")
         with pytest.raises(StoreUnavailable, match="number"):
             await harness.start("s")
         assert await harness.store.load("default", "s") is None

@@ -135,7 +135,7 @@ def test_events_are_found_by_their_place_and_never_sorted(
     name: str, binds: Mapping[str, object] | tuple[object, ...]
 ) -> None:
     steps = steps_of(named(getattr(SQL, name), columns="payload"), binds)
-    [look] = [step for step in steps if step.split()[1] in ("history", "h")]
+    [look] = [step for step in steps if step.split()[1] in ("run_events", "h")]
     assert look.startswith("SEARCH")
     assert not any("B-TREE" in step for step in steps), "sorted, though the table has the order"
 

@@ -44,7 +44,7 @@ from holdfast.stores.sqlite.transactions import Errand, Transactions
 from holdfast.stores.sqlite.writes import apply
 
 SQL = queries()
-STORED = {"events": "history"}
+STORED = {"events": "run_events"}
 """The table in which rows are kept, where it is not the one of their name."""
 FENCED = (*(STORED.get(table.name, table.name) for table in TABLES), "workers")
 """What others write. A file may hold tables of its users, too: those are theirs."""

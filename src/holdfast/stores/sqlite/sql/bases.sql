@@ -8,7 +8,7 @@ INSERT INTO bases (ns, run, seq) VALUES (?, ?, ?)
 -- name: last_base
 SELECT b.seq
 FROM runs r CROSS JOIN bases b ON b.ns = r.ns AND b.run = r.id
-CROSS JOIN history h ON h.place = r.number << 32 | b.seq
+CROSS JOIN run_events h ON h.place = r.number << 32 | b.seq
 WHERE r.ns = ? AND r.id = ? AND h.superseded_by IS NULL
 ORDER BY b.seq DESC
 LIMIT 1

@@ -1,6 +1,6 @@
 -- name: named_blobs
 -- What begins with 2 names a blob; what a parent is told of a child may have one in it.
-SELECT payload FROM history WHERE codec = 2
+SELECT payload FROM run_events WHERE codec = 2
 UNION ALL
 SELECT payload FROM inbox
 WHERE substr(payload, 1, 1) = x'02' OR (kind = 'child' AND instr(payload, x'02') > 0)

@@ -17,7 +17,7 @@ ORDER BY c.run
 -- name: last_living_event
 SELECT kind, at, key, payload, asked_seq, digest, took, place & 4294967295, h.epoch, h.generation,
     codec, superseded_by
-FROM runs r CROSS JOIN history h
+FROM runs r CROSS JOIN run_events h
 WHERE r.ns = ? AND r.id = ? AND place BETWEEN number << 32 AND number << 32 | 4294967295
     AND superseded_by IS NULL
 ORDER BY place DESC

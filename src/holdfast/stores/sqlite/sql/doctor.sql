@@ -29,7 +29,7 @@ SELECT
     coalesce(r.ns, ''), coalesce(r.id, 'run number ' || (place >> 32)),
     kind, at, key, payload, asked_seq, digest, took, place & 4294967295, h.epoch, h.generation,
     codec, superseded_by
-FROM history h LEFT JOIN runs r ON r.number = h.place >> 32
+FROM run_events h LEFT JOIN runs r ON r.number = h.place >> 32
 ORDER BY place
 
 -- name: dump_inbox

@@ -21,10 +21,10 @@ WITH RECURSIVE line (origin, upto, length, depth) AS (
     SELECT h.*, h.place & 4294967295 AS seq, line.upto, line.length,
         row_number() OVER (PARTITION BY h.place & 4294967295 ORDER BY line.depth) AS nearness
     FROM line CROSS JOIN runs r ON r.ns = :ns AND r.id = line.origin
-    CROSS JOIN history h
+    CROSS JOIN run_events h
         ON h.place > (r.number << 32) + :after AND h.place <= (r.number << 32) + line.upto
     WHERE NOT EXISTS (
-        SELECT 1 FROM history own
+        SELECT 1 FROM run_events own
         WHERE own.place = (SELECT number << 32 FROM runs WHERE ns = :ns AND id = :run)
             | (h.place & 4294967295)
     )

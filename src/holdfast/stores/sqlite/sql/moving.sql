@@ -72,14 +72,14 @@ SELECT {columns} FROM {table} WHERE ({key}) > ({after}) ORDER BY {key} LIMIT :li
 
 -- name: first_events
 SELECT ns, id, place & 4294967295, {columns}
-FROM (SELECT ns, id, number FROM runs) CROSS JOIN history
+FROM (SELECT ns, id, number FROM runs) CROSS JOIN run_events
     ON place BETWEEN number << 32 AND number << 32 | 4294967295
 ORDER BY ns, id, place LIMIT :limit
 
 -- name: next_events
 -- From within the run where the last rows ended: what was read of it is not walked through again.
 SELECT ns, id, place & 4294967295, {columns}
-FROM (SELECT ns, id, number FROM runs) CROSS JOIN history
+FROM (SELECT ns, id, number FROM runs) CROSS JOIN run_events
     ON place > (number << 32) + iif(ns = :k0 AND id = :k1, :k2, 0)
         AND place <= number << 32 | 4294967295
 WHERE (ns, id) >= (:k0, :k1)

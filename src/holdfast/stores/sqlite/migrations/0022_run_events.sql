@@ -17,7 +17,7 @@ WHERE runs.ns = numbered.ns AND runs.id = numbered.id;
 UPDATE moves SET closed = 1, step = -1 - step WHERE step < 0;
 CREATE UNIQUE INDEX runs_number ON runs (number);
 
-CREATE TABLE history (
+CREATE TABLE run_events (
     place         INTEGER PRIMARY KEY,
     generation    INTEGER NOT NULL,
     epoch         INTEGER NOT NULL,
@@ -32,19 +32,19 @@ CREATE TABLE history (
     superseded_by INTEGER
 ) STRICT;
 
-INSERT INTO history
+INSERT INTO run_events
 SELECT r.number << 32 | e.seq, e.generation, e.epoch, e.kind, e.key, e.asked_seq, e.at, e.took,
     e.digest, e.codec, e.payload, e.superseded_by
 FROM runs r INDEXED BY runs_number CROSS JOIN events e ON e.ns = r.ns AND e.run = r.id
 ORDER BY r.number, e.seq;
 DROP TABLE events;
-CREATE INDEX history_blobs ON history (codec) WHERE codec = 2;
+CREATE INDEX run_events_blobs ON run_events (codec) WHERE codec = 2;
 
 -- Ask it for runs, not for single events: those it finds by a walk through their run.
 CREATE VIEW events AS
 SELECT ns, id AS run, place & 4294967295 AS seq, h.generation, h.epoch, kind, key, asked_seq, at,
     took, digest, codec, payload, superseded_by
-FROM runs CROSS JOIN history h ON place BETWEEN number << 32 AND number << 32 | 4294967295;
+FROM runs CROSS JOIN run_events h ON place BETWEEN number << 32 AND number << 32 | 4294967295;
 
 CREATE VIEW workflow_runs AS
 SELECT r.ns, r.id, r.workflow AS workflow_name, r.status,
@@ -62,9 +62,9 @@ SELECT r.ns, r.id, r.workflow AS workflow_name, r.status,
 FROM (
     SELECT r.*, c.codec, length(payload) AS size,
         CASE c.codec WHEN 0 THEN CAST(payload AS TEXT) END AS ended
-    FROM runs r LEFT JOIN history c ON place = number << 32 | seq AND closed_at IS NOT NULL
+    FROM runs r LEFT JOIN run_events c ON place = number << 32 | seq AND closed_at IS NOT NULL
 ) r
-LEFT JOIN history s ON s.place = (
+LEFT JOIN run_events s ON s.place = (
     WITH RECURSIVE line (run, depth) AS (
         SELECT r.id, 0
         UNION ALL
@@ -96,7 +96,7 @@ FROM (
     FROM (
         SELECT line.ns, line.run, place & 4294967295 AS seq, line.length, min(depth) AS depth, h.*
         FROM line JOIN runs o ON o.ns = line.ns AND o.id = origin
-        JOIN history h ON place BETWEEN number << 32 AND (number << 32) + upto
+        JOIN run_events h ON place BETWEEN number << 32 AND (number << 32) + upto
         GROUP BY 1, 2, 3
     )
     WHERE depth > 0 AND (superseded_by IS NULL OR superseded_by > length)
