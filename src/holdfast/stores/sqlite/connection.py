@@ -10,7 +10,7 @@ from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.sqlite.statements import migrations
 
 APPLICATION_ID = 0x484F4C44  # "HOLD"
-CHECKPOINT_PAGES = 250
+CHECKPOINT_PAGES = 128
 """Pages in the log before it is copied into the file: whoever opens the file after a crash reads
 them all."""
 OLDEST = (3, 37, 0)
