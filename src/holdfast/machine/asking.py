@@ -37,6 +37,9 @@ MAX_ASKS = 10_000
 NOTHING_DROPPED: list[str] = []
 """Shared by all turns that drop nothing, which is nearly all of them; never changed."""
 
+NOTHING: dict[str, Any] = {}
+"""Shared by all who have none, because there may be thousands of runs that wait; never changed."""
+
 NOTHING_AHEAD: Iterator[Event] = iter(())
 
 
@@ -73,13 +76,13 @@ class Asking:
 
     def __init__(self) -> None:
         self.seq = self.now = 0
-        self.asks: dict[str, StepAsk] = {}
+        self.asks: dict[str, StepAsk] = NOTHING
         self.ended: Ended | None = None
         self.children: Children | None = None
-        self._futures: dict[str, Future[Any]] = {}
-        self._fresh: dict[str, StepAsk] = {}
+        self._futures: dict[str, Future[Any]] = NOTHING
+        self._fresh: dict[str, StepAsk] = NOTHING
         self._dropped: list[str] | None = None
-        self._unstarted: dict[str, Coroutine[Any, Any, Any]] = {}
+        self._unstarted: dict[str, Coroutine[Any, Any, Any]] = NOTHING
         self._ahead: Iterator[Event] = NOTHING_AHEAD
         self._next: Event | None = None
 
@@ -87,7 +90,7 @@ class Asking:
         """Return what changed since the last take: new asks, asks given up, and the end."""
         turn = Turn([*self._fresh.values()], NOTHING_DROPPED, self.ended)
         if self._fresh:
-            self._fresh = {}
+            self._fresh = NOTHING
         if self._dropped:
             turn.dropped, self._dropped = self._dropped, None
         return turn
@@ -105,6 +108,8 @@ class Asking:
             payload = signature.encode(args, kwargs)
         given = None if kwargs else args
         key = loop.scope().take(step.name)
+        if self._unstarted is NOTHING:  # as `track` does, without a call more at each step
+            self._unstarted = {}
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
         return call
 
@@ -112,11 +117,10 @@ class Asking:
         self, key: str, step: StepLike, payload: bytes, options: Any = None
     ) -> Coroutine[Any, Any, Any]:
         """Return a call of a step under a key that was taken before, with encoded arguments."""
-        call = self._unstarted[key] = self._ask(key, step, step.signature, payload, options)
-        return call
+        return self.track(key, self._ask(key, step, step.signature, payload, options))
 
     @transparent
-    async def _ask(
+    async def _ask(  # noqa: C901 - each step passes here: a call more is one for each
         self, key: str, step: StepLike, signature: Signature, payload: bytes, options: Any,
         given: tuple[Any, ...] | None = None,
     ) -> Any:  # fmt: skip
@@ -151,6 +155,10 @@ class Asking:
             raise TooManyAsks(key=key, limit=MAX_ASKS)
         values = None if given is None else signature.unchanged(given)
         ask = _new_ask((key, step, payload, checked, self.seq, self.now, options, values))
+        if self._fresh is NOTHING:
+            self._fresh = {}
+        if self.asks is NOTHING:
+            self.asks, self._futures = {}, {}
         self.asks[key] = self._fresh[key] = ask
         future = self._futures[key] = Future(loop=loop)
         try:
@@ -167,6 +175,8 @@ class Asking:
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Remember a call that took `key`, until it is awaited."""
+        if self._unstarted is NOTHING:
+            self._unstarted = {}
         self._unstarted[key] = call
         return call
 
@@ -175,6 +185,8 @@ class Asking:
         if self.loop.dead:
             self.loop.refuse()
         self._unstarted.pop(key, None)
+        if not self._unstarted:
+            self._unstarted = NOTHING
 
     def is_tracked(self, key: str) -> bool:
         """Tell whether a call took that key and is not awaited yet."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from holdfast.errors import HoldfastError, ReplayMismatch, Undecodable
 from holdfast.machine import children
 from holdfast.machine.afterwards import Afterwards
-from holdfast.machine.asking import MISSING, NOTHING_AHEAD, Asking
+from holdfast.machine.asking import MISSING, NOTHING, NOTHING_AHEAD, Asking
 from holdfast.machine.changes import Changes, changes_of
 from holdfast.machine.decisions import Decisions, decisions_of
 from holdfast.machine.ending import ended_of
@@ -222,7 +222,7 @@ class Machine(Asking):
             finally:
                 loop.leave(outside)
         loop.forget()
-        self.asks, self._futures, self._fresh, self._mailbox = {}, {}, {}, None
+        self.asks, self._futures, self._fresh, self._mailbox = NOTHING, NOTHING, NOTHING, None
         self.outside = None
         self.violation = self.changes = self.sagas = self.handlers = self.children = (
             None  # their frames and their machine
@@ -425,7 +425,7 @@ class Machine(Asking):
                 if cancel:
                     self.warnings += (half_way(generator),)
                 unwind_generator(generator)
-        unstarted, self._unstarted = self._unstarted, {}
+        unstarted, self._unstarted = self._unstarted, NOTHING
         open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
         for call in open_calls.values():
             call.close()
