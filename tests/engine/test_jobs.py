@@ -70,6 +70,24 @@ async def test_a_step_with_a_queue_is_done_by_a_worker_that_serves_it(
         assert studio.keys == ["default/r/1/render#1"]
 
 
+async def test_a_worker_keeps_its_lease_from_before_its_first_job(
+    place: Place, app: hf.App, studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.hosts.worker.worker.HEAD_START", 3_600)
+    async with place.open(app, queues=["default"]) as client:
+        run = await client.start(studio.flow.bind(4))
+        async with place.open(app, queues=["gpu"]) as other:
+            began: list[bool] = []
+
+            def does(n: int) -> int:
+                began.append(worker_of(other)._is_alive)
+                return n
+
+            studio.does = does
+            assert await within(run.result()) == 5
+    assert began == [True]
+
+
 async def test_a_run_says_which_jobs_it_waits_for(
     place: Place, app: hf.App, studio: Studio
 ) -> None:

@@ -195,6 +195,7 @@ class JobHost:
     # --- doing them
 
     def _begin(self, job: Job) -> None:
+        self._worker.live()
         doing = Doing(self._worker, job, self._known[job.step])
         self.held[job.place] = doing
         task = doing.task = asyncio.create_task(self._do(doing), name=f"holdfast job {job.key}")
