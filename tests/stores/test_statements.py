@@ -4,7 +4,7 @@ from holdfast.stores.queries import queries_of
 
 ONLY_SQLITE = {
     # Rows one by one, where PostgreSQL takes a round of them as arrays.
-    "advance_run", "close_run", "settle_run", "inbox_of_run", "put_in_run",
+    "advance_run", "advance_run_by_two", "close_run", "settle_run", "inbox_of_run", "put_in_run",
     "is_held", "clear_strikes", "delete_progress_of", "put_wait", "put_job", "drop_job",
     "end_wait", "renew_worker", "add_message", "reply_to_message",
     # Several looks, where PostgreSQL makes one of them to spare round trips.

@@ -1,9 +1,13 @@
 """Plain writes: of many runs in few statements for all of them, and of few without ado.
 
-A write is *plain* if it changes one row by one statement and only adds events beside that: a run
-that is born in somebody's hands, a turn that goes on, a turn that closes its run, if its session
-knew the inbox. Most writes are. One that is refused spoils the lot: then nothing has been done, and
+A write is *plain* if one statement changes its row and it only adds events beside that: a run that
+is born in somebody's hands, a turn that goes on, a turn that closes its run, if its session knew
+the inbox. Most writes are. One that is refused spoils the lot: then nothing has been done, and
 each is written by itself, which tells the refused from the others, and why.
+
+A turn that goes on leaves the row of its run as it is, and is nothing but its events: to write the
+row would be a page more for each step. How far a run is that is held, `current_runs` tells. One or
+two events are one statement, which is a transaction by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from holdfast.stores.sqlite.transactions import Job
 from holdfast.stores.sqlite.writes import apply, created, created_row
 
 SQL = queries()
-GO_ON, CLOSE, CREATE, ADD = SQL.advance_run, SQL.close_run, SQL.create_run, SQL.add_event
+GO_ON, GO_ON_BY_TWO = SQL.advance_run, SQL.advance_run_by_two
+CLOSE, CREATE, ADD = SQL.close_run, SQL.create_run, SQL.add_event
 _new_outcome = maker(Outcome)
 
 FEW = 4
@@ -54,17 +59,20 @@ class Batch(Job):
         events, inbox = turn.events, turn.known_inbox
         if inbox is None or not is_plain(turn):
             return
-        ns, run, status, at = turn.ns, turn.run, turn.status, turn.at
-        where = (ns, run, turn.epoch, turn.seq, inbox)
+        ns, run, epoch, seq, status = turn.ns, turn.run, turn.epoch, turn.seq, turn.status
         if status == "running":
-            self.sql, self.row, self.goes_on = GO_ON, (len(events), at, *where), True
+            first = events[0]
+            if first.seq != seq + 1 or first.epoch != epoch:
+                return
+            self.sql, self.row, self.goes_on = GO_ON, (*event_row(ns, run, first), inbox), True
+            rest = [event_row(ns, run, event) for event in events[1:]]
+            if len(rest) == 1:
+                self.sql, self.row, self.changes = GO_ON_BY_TWO, (*self.row, *rest[0][2:]), 2
+            else:
+                self.events = rest
         elif status in CLOSED:
-            self.sql, self.row = CLOSE, (len(events), status, turn.reason, at, at, *where)
-        else:
-            return
-        if len(events) == 1:
-            self.events = (event_row(ns, run, events[0]),)
-        else:
+            self.sql = CLOSE
+            self.row = (ns, run, epoch, seq, len(events), status, turn.reason, turn.at, inbox)
             self.events = [event_row(ns, run, event) for event in events]
 
     def _plan_start(self, start: Create) -> None:
@@ -109,8 +117,9 @@ def write_together(connection: Connection, group: list[Job]) -> list[Job] | None
     if len(plain) <= FEW:
         return [job for job in group if not write_alone(cursor, job)]
     for sql in dict.fromkeys(job.sql for job in plain):
-        rows = [job.row for job in plain if job.sql is sql]
-        if cursor.executemany(sql, rows).rowcount != len(rows):
+        jobs = [job for job in plain if job.sql is sql]
+        changed = cursor.executemany(sql, [job.row for job in jobs]).rowcount
+        if changed != len(jobs) * jobs[0].changes:
             return None
     cursor.executemany(ADD, [event for job in plain for event in job.events])
     for job in plain:
@@ -120,7 +129,7 @@ def write_together(connection: Connection, group: list[Job]) -> list[Job] | None
 
 def write_alone(cursor: Cursor, job: Job) -> bool:
     """Make a plain write, or do nothing if it is none, or is refused: the job finds out why."""
-    if not job.sql or cursor.execute(job.sql, job.row).rowcount != 1:
+    if not job.sql or cursor.execute(job.sql, job.row).rowcount != job.changes:
         return False
     for event in job.events:
         cursor.execute(ADD, event)

@@ -55,14 +55,15 @@ class Job(Reply[Any]):
     """Work for a transaction, and the reply to whoever gave it.
 
     `run` is the run whose turn it is, if it is any. `is_soft` says that it need not outlive the
-    machine. A *plain* job is done by one statement, `sql`, that changes one row by the values of
-    `row`, and by adding the events in `events`. One that `goes_on` changes nothing that others
-    wait for.
+    machine. A *plain* job is done by one statement, `sql`, that with the values of `row` makes just
+    as many `changes`, and by adding the events in `events`. One that `goes_on` changes nothing that
+    others wait for.
     """
 
     is_soft = False
     run = ""
     sql = ""
+    changes = 1
     goes_on = False
     row: tuple[object, ...] = ()
     events: Sequence[tuple[object, ...]] = ()
@@ -199,7 +200,7 @@ class Transactions:
 
     def commit(self, group: list[Job]) -> None:
         """Make a staged group durable, or say of all its jobs that nobody knows."""
-        connection, began = self.connection, time.perf_counter()
+        began = time.perf_counter()
         try:
             self._cursor.execute("COMMIT")
         except sqlite3.Error as error:
@@ -208,8 +209,12 @@ class Transactions:
             return
         if self._is_soft:
             self._soften(False)
+        self._end(began)
+
+    def _end(self, began: float) -> None:
+        """Let others write after a commit, and take note of how long it took."""
         self._lock.release()
-        if (changes := connection.total_changes) > self._changes:
+        if (changes := self.connection.total_changes) > self._changes:
             self._changes = changes
             self.count += 1
         self.pace += 0.1 * (time.perf_counter() - began - self.pace)
@@ -228,6 +233,8 @@ class Transactions:
         """Write a plain job without ado. False: nothing was done; `write` will find out why."""
         if self._is_soft or not self._lock.acquire(AT_ONCE):
             return False
+        if not job.events:
+            return self._write_at_once(job)
         cursor = self._cursor
         try:
             cursor.execute("BEGIN IMMEDIATE")
@@ -238,6 +245,23 @@ class Transactions:
             self.commit([job])
         else:
             self._undo()
+        return is_done
+
+    def _write_at_once(self, job: Job) -> bool:
+        """Do so by its one statement, which is a transaction by itself."""
+        began = time.perf_counter()
+        try:
+            is_done = self._alone(self._cursor, job)
+        except Exception as error:
+            self._undo()
+            if not isinstance(error, sqlite3.Error) or _is_before_all(error):
+                return False
+            _fail([job], _uncommitted(error))
+            return True
+        if is_done:
+            self._end(began)
+        else:
+            self._lock.release()
         return is_done
 
     def close(self) -> None:
@@ -288,6 +312,18 @@ class Transactions:
 def _fail(group: list[Job], error: Exception) -> None:
     for job in group:
         job.error, job.notices = error, NOTHING
+
+
+BEFORE_ALL = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR,
+)  # fmt: skip
+"""A statement failed before anything of it was on its way to the disk."""
+
+
+def _is_before_all(error: sqlite3.Error) -> bool:
+    """Tell whether nothing can have happened; what the driver itself refuses has no code."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in BEFORE_ALL
 
 
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)

@@ -21,7 +21,7 @@ ORDER BY runs.ns, runs.id
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs ORDER BY ns, id
+FROM current_runs ORDER BY ns, id
 
 -- name: dump_events
 -- Those of no run, too: where they are, nothing should be.

@@ -27,27 +27,56 @@ ON CONFLICT (ns, id) DO NOTHING
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs WHERE ns = ? AND id = ?
+FROM current_runs WHERE ns = ? AND id = ?
 
 -- name: advance_run
--- Without RETURNING, which costs four times the update itself.
-UPDATE runs
-SET seq = seq + ?, updated_at = ?, strikes = 0
-WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
-    AND inbox_seq = ?
+-- A turn that only goes on, by its one event: the row of its run is read, not written. What comes
+-- before must be there, and nothing in its place.
+INSERT INTO run_events (
+    place, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+)
+SELECT number << 32 | ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+FROM runs
+WHERE ns = ?1 AND id = ?2 AND epoch = ?5 AND status = 'running' AND cancel <> 1
+    AND inbox_seq = ?14 AND strikes = 0
+    AND (seq = ?3 - 1 OR seq < ?3 - 1 AND EXISTS (
+        SELECT 1 FROM run_events WHERE place = (number << 32 | ?3) - 1
+    ))
+    AND NOT EXISTS (SELECT 1 FROM run_events WHERE place = number << 32 | ?3)
+
+-- name: advance_run_by_two
+-- The same of two events, as those of a graph's node: one statement needs no transaction around it.
+INSERT INTO run_events (
+    place, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload
+)
+WITH added (seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload) AS (
+    VALUES (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
+        (?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+)
+SELECT number << 32 | a.seq, a.generation, a.epoch, kind, key, asked_seq, at, took, digest, codec,
+    payload
+FROM runs r CROSS JOIN added a
+WHERE ns = ?1 AND id = ?2 AND r.epoch = ?5 AND status = 'running' AND cancel <> 1
+    AND inbox_seq = ?14 AND strikes = 0
+    AND (r.seq = ?3 - 1 OR r.seq < ?3 - 1 AND EXISTS (
+        SELECT 1 FROM run_events WHERE place = (number << 32 | ?3) - 1
+    ))
+    AND NOT EXISTS (SELECT 1 FROM run_events WHERE place = number << 32 | ?3)
 
 -- name: close_run
+-- Without RETURNING, which costs four times the update itself.
 UPDATE runs
-SET seq = seq + ?, status = ?, reason = ?, owner = NULL, updated_at = ?, closed_at = ?, strikes = 0
-WHERE ns = ? AND id = ? AND epoch = ? AND seq = ? AND status = 'running' AND cancel <> 1
-    AND inbox_seq = ?
+SET seq = ?4 + ?5, status = ?6, reason = ?7, owner = NULL, updated_at = ?8, closed_at = ?8,
+    strikes = 0
+WHERE ns = ?1 AND id = ?2 AND epoch = ?3 AND status = 'running' AND cancel <> 1 AND inbox_seq = ?9
+    AND ?4 = (SELECT seq FROM current_runs WHERE ns = ?1 AND id = ?2)
 
 -- name: inbox_of_run
 SELECT inbox_seq, cancel FROM runs WHERE ns = ? AND id = ?
 
 -- name: settle_run
 UPDATE runs
-SET seq = seq + :count,
+SET seq = :seq + :count,
     status = :status,
     reason = :reason,
     owner = :owner,
@@ -58,14 +87,16 @@ SET seq = seq + :count,
     updated_at = :at,
     closed_at = :closed_at
 WHERE ns = :ns AND id = :run
-    AND epoch = :epoch AND seq = :seq AND status = 'running'
+    AND epoch = :epoch AND status = 'running'
+    AND :seq = (SELECT seq FROM current_runs WHERE ns = :ns AND id = :run)
     AND (cancel <> 1 OR :takes_cancel)
     AND (:inbox_seq IS NULL OR inbox_seq = :inbox_seq)
     AND :not_before <= :now
 
 -- name: put_in_run
 UPDATE runs
-SET inbox_seq = inbox_seq + 1,
+SET (seq, updated_at) = (SELECT seq, updated_at FROM current_runs WHERE ns = :ns AND id = :run),
+    inbox_seq = inbox_seq + 1,
     cancel = iif(:cancels, 1, cancel),
     strikes = iif(:cancels, 0, strikes),
     wake_at = CASE
@@ -91,7 +122,7 @@ RETURNING
 UPDATE runs
 SET status = :status,
     reason = :reason,
-    seq = seq + 1,
+    seq = (SELECT seq FROM current_runs WHERE ns = :ns AND id = :run) + 1,
     epoch = epoch + 1,
     generation = generation + :reopens,
     owner = NULL,
@@ -105,7 +136,7 @@ SET status = :status,
 WHERE ns = :ns AND id = :run
     AND status IN (SELECT value FROM json_each(:origins))
     AND strikes >= :strikes
-    AND (:seq IS NULL OR seq = :seq)
+    AND (:seq IS NULL OR :seq = (SELECT seq FROM current_runs WHERE ns = :ns AND id = :run))
 RETURNING
     ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
@@ -191,7 +222,7 @@ ORDER BY queue
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs WHERE owner = ? ORDER BY priority, ns, id
+FROM current_runs WHERE owner = ? ORDER BY priority, ns, id
 
 -- name: held_runs
 SELECT id, inbox_seq > inbox_read FROM runs WHERE owner = ? AND ns = ?
@@ -205,14 +236,17 @@ SELECT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
 
 -- name: release_runs_of
 UPDATE runs
-SET status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1, reason = :reason
+SET (seq, updated_at) = (
+        SELECT seq, updated_at FROM current_runs c WHERE c.ns = runs.ns AND c.id = runs.id
+    ),
+    status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1, reason = :reason
 WHERE owner = :worker
 
 -- name: find_runs
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs
+FROM current_runs
 WHERE ns = :ns
     AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
@@ -241,7 +275,7 @@ LIMIT :limit
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs
+FROM current_runs
 WHERE ns = :ns
     AND (:before_at IS NULL OR (created_at, id) < (:before_at, :before_id))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
@@ -256,7 +290,7 @@ LIMIT :limit
 SELECT ns, id, workflow, version, status, reason, generation, epoch, seq, owner, wake_at, inbox_seq,
     inbox_read, cancel, strikes, input_digest, created_at, updated_at, closed_at, deadline, queue,
     priority
-FROM runs
+FROM current_runs
 WHERE ns = :ns AND id IN (SELECT value FROM json_each(:ids))
     AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
     AND created_at >= :created_after
