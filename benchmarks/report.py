@@ -12,7 +12,7 @@ from benchmarks.contenders import FAMILIES, Contender, pins
 from benchmarks.figures import Figures
 from benchmarks.syncs import Count
 from benchmarks.tables import NONE, number, table
-from benchmarks.targets import Verdict
+from benchmarks.targets import GOALS, Verdict
 from benchmarks.work import FIGURES, FULL, QUICK, WORKS, Size
 
 MARKS = {True: "✓", False: "✗", None: ""}
@@ -248,4 +248,16 @@ def calibration(run: Run) -> str:
         f"{number(cpu[0])} to {number(cpu[2])} ms (median {number(cpu[1])}), and the disk synced "
         f"{number(syncs[0])} to {number(syncs[2])} blocks a second (median {number(syncs[1])})."
         + told
+        + pace(run)
+    )
+
+
+def pace(run: Run) -> str:
+    """Say how this machine compares with the one on which milliseconds were promised."""
+    raw = run.figures.median(f"raw/{run.family}", "step_ms")
+    if raw is None:
+        return ""
+    return (
+        f" One raw commit took {number(raw)} ms; where the targets in milliseconds were set it "
+        f"took {number(GOALS[run.family].raw_ms)}."
     )

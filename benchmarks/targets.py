@@ -74,6 +74,7 @@ class Goals:
     """The numbers of one database; a pair is a target and its stretch."""
 
     family: str
+    raw_ms: float  # one raw commit, where the targets in milliseconds were set
     over_raw: tuple[float, float]
     langgraph: float
     dbos: float | None
@@ -196,12 +197,12 @@ class Goals:
 
 GOALS = {
     "sqlite": Goals(
-        "sqlite", over_raw=(2.0, 1.5), langgraph=2.5, dbos=4.0, crowd=(20.0, 40.0),
-        fan=(19.0, 29.0), pickup_ms=2.5, resume_ms=10.0, resume_long_ms=100.0,
+        "sqlite", raw_ms=0.187, over_raw=(2.0, 1.5), langgraph=2.5, dbos=4.0,
+        crowd=(20.0, 40.0), fan=(19.0, 29.0), pickup_ms=2.5, resume_ms=10.0, resume_long_ms=100.0,
     ),
     "postgres": Goals(
-        "postgres", over_raw=(2.0, 1.6), langgraph=3.5, dbos=None, crowd=(19.0, 34.0),
-        fan=(18.0, 27.0), pickup_ms=3.0, resume_ms=20.0, resume_long_ms=200.0,
+        "postgres", raw_ms=0.281, over_raw=(2.0, 1.6), langgraph=3.5, dbos=None,
+        crowd=(19.0, 34.0), fan=(18.0, 27.0), pickup_ms=3.0, resume_ms=20.0, resume_long_ms=200.0,
     ),
 }  # fmt: skip
 
