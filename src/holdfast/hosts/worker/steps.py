@@ -315,6 +315,8 @@ class Steps:
                         return  # what was left behind in the task would hit the next step
                     now = run.began
                 elif self.unpushed is not None and await self._pushed(task):
+                    # The loop came round to others meanwhile.
+                    came, together = clock(), len(begun) + len(beginnings)
                     continue
                 else:
                     return
