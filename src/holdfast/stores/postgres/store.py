@@ -204,6 +204,8 @@ class PostgresStore(Inspection, Transacting):
                 self._ahead = Ahead.of(self._left, claim, self._writes)
                 over = await take_over(self._claims, claim, self._left, now)
                 self._left = ()
+                if self._ahead is not None:
+                    self._ahead.know(over.runs)
                 if sum(freed for _, freed in over.reaped) > len(over.runs):
                     self._tell([Notice(what="ready")])
                 return over
