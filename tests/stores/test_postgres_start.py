@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.checks import AT_HOME
-from holdfast.stores.postgres.target import Question, Target
+from holdfast.stores.postgres.target import Target
 from holdfast.stores.postgres.types import ARRAYS
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.stores.proxy import proxied
@@ -162,9 +162,51 @@ async def test_a_start_learns_the_way_from_its_one_question(postgres_store, monk
     await store.close()
 
 
+async def test_the_second_line_asks_nobody_who_answers(postgres_store, monkeypatch):
+    target, asked = Target(postgres_store), []
+    learn, ask = target._learn, target._ask
+
+    async def learned(connection, question):
+        assert store._errands, "another line is dialled meanwhile"
+        asked.append(question)
+        return await learn(connection, question)
+
+    async def answered(connection, question):
+        asked.append(question)
+        return await ask(connection, question)
+
+    monkeypatch.setattr(target, "_learn", learned)
+    monkeypatch.setattr(target, "_ask", answered)
+    store = PostgresStore(target, rings=False)
+    await store.open()
+    await asyncio.gather(*store._errands)
+    assert (asked, store._writes.is_connected) == ([AT_HOME], True)
+    await store.close()
+
+
+async def test_should_the_first_line_fail_the_others_find_out_for_themselves(
+    postgres_store, monkeypatch
+):
+    target = Target(postgres_store)
+    learn, failing = target._learn, [ConnectionResetError("cut")]
+
+    async def learned(connection, question):
+        if failing:
+            raise failing.pop()
+        return await learn(connection, question)
+
+    monkeypatch.setattr(target, "_learn", learned)
+    first, second = await asyncio.gather(
+        target.connect({}), target.connect({}), return_exceptions=True
+    )
+    assert isinstance(first, StoreUnavailable)
+    assert not isinstance(second, BaseException)
+    await target.release(second)
+
+
 async def test_a_database_without_our_schema_answers_who_it_is(postgres_url):
     target = Target(postgres_url)
-    met = await target.meet({}, Question(AT_HOME))
+    met = await target.meet({}, AT_HOME)
     assert met.answer is not None
     assert ("pid" in met.answer, "present" in met.answer) == (True, False)
     await target.release(met.connection)

@@ -184,20 +184,37 @@ async def test_who_came_back_under_the_same_id_is_left_alone(
 async def test_a_history_is_read_while_its_run_is_taken(postgres_store: str, ended: str) -> None:
     async with opened(postgres_store) as harness:
         run = await harness.held("r", worker="A")
+        await harness.signal("s1")
         assert await harness.commit(run, answer("a#1"), answer("b#1")) == "applied"
         await dies(harness, "A", ended)
         other = await newcomer(harness)
         [taken] = (await other.claim(claim())).runs
-        await harness.signal("s1")
-        reads = other._claims.statements + other._reads.statements
+        assert other._ahead is not None
+        await asyncio.wait((other._ahead._reading,))
+        asked = other.statements
         loaded = await other.load("default", "r")
-        assert other._claims.statements + other._reads.statements == reads
+        assert other.statements == asked, "nothing was asked once more"
         assert loaded == await harness.load("r")
         assert loaded is not None
-        assert [message.id for message in loaded.mail] == ["s1"], (
-            "it came after the history was read"
-        )
-        assert (loaded.run.epoch, loaded.run.owner) == (taken.epoch, "B")
+        assert loaded.run == taken
+        assert [message.id for message in loaded.mail] == ["s1"]
+
+
+async def test_what_came_while_the_run_was_taken_is_read(postgres_store: str, ended: str) -> None:
+    async with opened(postgres_store) as harness:
+        await harness.held("r", worker="A")
+        await dies(harness, "A", ended)
+        other = await newcomer(harness)
+        ahead = Ahead(other._writes, Left("A", ended, "default", "r", "w", "1"))
+        await asyncio.wait((ahead._reading,))
+        await harness.signal("s1")
+        ahead.know((await other.claim(claim())).runs)
+        assert await ahead.loaded() is None
+        other._ahead = ahead
+        loaded = await other.load("default", "r")
+        assert loaded == await harness.load("r")
+        assert loaded is not None
+        assert [message.id for message in loaded.mail] == ["s1"]
 
 
 async def test_what_was_read_ahead_counts_only_if_nothing_came_in_between(
@@ -209,15 +226,20 @@ async def test_what_was_read_ahead_counts_only_if_nothing_came_in_between(
         left = Left("A", ended, "default", "r", "w", "1")
         ahead = Ahead(store._writes, left)
         await asyncio.wait((ahead._reading,))
+        assert await ahead.loaded() is None, "it was not taken"
         assert await harness.commit(run, answer("a#1")) == "applied"
+        ahead.know([await harness.row("r")])
         assert await ahead.loaded() is None, "the history is longer now"
         ahead = Ahead(store._writes, left)
         await asyncio.wait((ahead._reading,))
         await harness.reap("A", known_dead=True)
         for worker in ("C", "D"):
-            assert ids((await harness.claim(worker)).runs) == ["r"]
+            taken = (await harness.claim(worker)).runs
+            assert ids(taken) == ["r"]
+            ahead.know(taken)
+            is_first = worker == "C"
+            assert (await ahead.loaded() is not None) == is_first, "others had it meanwhile"
             await harness.reap(worker, known_dead=True)
-        assert await ahead.loaded() is None, "others had it meanwhile"
 
 
 async def test_nothing_is_read_ahead_that_will_not_be_taken(

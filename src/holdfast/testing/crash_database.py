@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.stores.postgres import PostgresStore
-from holdfast.stores.postgres.target import Connection, Met, Question, Target
+from holdfast.stores.postgres.statements import Statement
+from holdfast.stores.postgres.target import Connection, Met, Target
 from holdfast.testing.inline import Elsewhere, InlineStore
 
 Clock = Callable[[], int]
@@ -31,7 +32,7 @@ class Shared(Target):
         self._idle: dict[frozenset[tuple[str, str]], list[Connection[Any]]] = {}
         self._known: dict[Connection[Any], frozenset[tuple[str, str]]] = {}
 
-    async def meet(self, settings: Mapping[str, str], question: Question) -> Met:
+    async def meet(self, settings: Mapping[str, str], question: Statement) -> Met:
         """Return a connection that nobody uses, or a new one."""
         kind = frozenset(settings.items())
         idle = self._idle.setdefault(kind, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 import asyncpg
@@ -13,7 +13,7 @@ from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres.connection import Line
 from holdfast.stores.postgres.failures import HOMELESS, caused, code_of, told
 from holdfast.stores.postgres.statements import fragments, migrations, queries, statement
-from holdfast.stores.postgres.target import Question, Row, Target
+from holdfast.stores.postgres.target import Row, Target
 
 log = logging.getLogger("holdfast.store")
 SQL = queries()
@@ -33,15 +33,14 @@ class Greeted(NamedTuple):
     """Workers that hold runs, each with the name of its process."""
 
 
-async def greet(line: Line, target: Target, sent: Callable[[], None]) -> Greeted | None:
-    """Connect, and check all that `check` and `migrate` do, in one statement. `sent` is called when
-    there is a connection.
+async def greet(line: Line, target: Target) -> Greeted | None:
+    """Connect, and check all that `check` and `migrate` do, in one statement.
 
     None if there is more to do than to ask: the schema is missing, or of an earlier release. That
     it is missing stands once in the server's log, as an error; to ask first would cost every start.
     """
     try:
-        row = await line.meet(Question(AT_HOME, sent))
+        row = await line.meet(AT_HOME)
     except HOMELESS:
         return None
     if "present" not in row:  # somebody answered, who has no home for us

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.stores.postgres.failures import asking, expected, is_lost
 from holdfast.stores.postgres.statements import Statement
-from holdfast.stores.postgres.target import Connection, Level, Question, Row, Target, inside
+from holdfast.stores.postgres.target import Connection, Level, Row, Target, inside
 
 log = logging.getLogger("holdfast.store")
 
@@ -115,7 +115,7 @@ class Line:
             ):
                 yield Ask(self, connection)
 
-    async def meet(self, question: Question) -> Row:
+    async def meet(self, question: Statement) -> Row:
         """Connect, and return the one row of the answer to a question.
 
         On the way to a server of which nothing is known yet, it is also what is learned from; then
@@ -127,7 +127,7 @@ class Line:
                 if answer is not None:
                     self.statements += 1
                     return answer
-        [row] = await self.fetch(question.asked)
+        [row] = await self.fetch(question)
         return row
 
     async def dial(self) -> None:

@@ -104,8 +104,9 @@ class PostgresStore(Inspection, Transacting):
     async def _greet(self, line: Line) -> None:
         """See that the database can be used, and ask what time it is."""
         sent = self._database.ticked()
-        # To connect takes longer than all that is asked then: a second line, while it is answered.
-        greeted = await checks.greet(line, self._target, lambda: self._dial(self._writes))
+        # To connect takes longer than all that is asked then: a second line at the same time.
+        self._dial(self._writes)
+        greeted = await checks.greet(line, self._target)
         if greeted is None:
             await checks.check(line, self._target)
             await checks.migrate(line)
@@ -204,6 +205,8 @@ class PostgresStore(Inspection, Transacting):
                 self._ahead = Ahead.of(self._left, claim, self._writes)
                 over = await take_over(self._claims, claim, self._left, now)
                 self._left = ()
+                if self._ahead is not None:
+                    self._ahead.know(over.runs)
                 if sum(freed for _, freed in over.reaped) > len(over.runs):
                     self._tell([Notice(what="ready")])
                 return over

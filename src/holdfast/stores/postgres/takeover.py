@@ -72,12 +72,14 @@ async def take_over(line: Line, claim: Claim, dead: Sequence[Left], now: int | N
 class Ahead:
     """The history of one run, read while the run is being taken over.
 
-    It counts only if the row shows, when that is done, that nothing else came in between: the
-    history is as long as it was, and the epoch is the same, or the next one.
+    It counts only if the row as it was taken shows that nothing else came in between: the history
+    and the inbox are as long as they were, and the epoch is the same, or the next one. A message
+    that comes later is heard of like any other: the row is not read again for it.
     """
 
     def __init__(self, line: Line, left: Left) -> None:
-        self._line, self._left = line, left
+        self._left = left
+        self._taken: Run | None = None
         self._reading = asyncio.create_task(reader.load(line, left.ns, left.run, 0))
         self._reading.add_done_callback(_heard)
 
@@ -91,20 +93,28 @@ class Ahead:
         """Tell whether it is of this run."""
         return (ns, run) == (self._left.ns, self._left.run)
 
+    def know(self, taken: Sequence[Run]) -> None:
+        """Remember the run's row as it was taken, if it is among those that were."""
+        self._taken = next((run for run in taken if self.is_of(run.ns, run.id)), None)
+
     async def loaded(self) -> Loaded | None:
-        """Return the run as it is now, if its history is the one that was read ahead."""
+        """Return the run as it was taken, if its history is the one that was read ahead."""
+        taken = self._taken
+        if taken is None:
+            return None
         await asyncio.wait((self._reading,))
         if self._reading.cancelled() or self._reading.exception() is not None:
             return None
         ahead = self._reading.result()
-        if ahead is None:
+        if ahead is None or _length(ahead.run) != _length(taken):
             return None
-        here = {"ns": ahead.run.ns, "run": ahead.run.id, "after": ahead.run.seq}
-        now = reader.loaded_of(await self._line.fetch(SQL.load, **here, is_whole=True))
-        if now is None or now.run.seq != ahead.run.seq:
-            return None
-        is_next = now.run.epoch - ahead.run.epoch <= 1
-        return now._replace(events=ahead.events) if is_next else None
+        is_next = 0 <= taken.epoch - ahead.run.epoch <= 1
+        return ahead._replace(run=taken) if is_next else None
+
+
+def _length(run: Run) -> tuple[int, int, int]:
+    """Return how much has happened to a run: each message and each event counts."""
+    return run.seq, run.inbox_seq, run.inbox_read
 
 
 def _heard(reading: asyncio.Task[Loaded | None]) -> None:

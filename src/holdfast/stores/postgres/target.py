@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -84,14 +84,6 @@ class _Upgrade(connect_utils.TLSUpgradeProto):
 connect_utils.TLSUpgradeProto = _Upgrade  # type: ignore[misc]
 
 
-class Question(NamedTuple):
-    """What a server is asked of which nothing is known: all that `link` asks, and more."""
-
-    asked: Statement
-    sent: Callable[[], None] = lambda: None
-    """Called when it is on its way: there is time to do something else."""
-
-
 class Met(NamedTuple):
     """A new connection, and the server's answer if it was asked who it is."""
 
@@ -112,18 +104,21 @@ class Target:
         self._unencrypted = frozenset(filter(_is_near, self._servers))
         """Servers that are not asked for TLS, as the URL allows: they had none, or are near."""
         self._is_learned = self._has_seen_all = False
+        self._learning, self._seeing = asyncio.Lock(), asyncio.Lock()
         self._timeline = 0
 
     async def connect(self, settings: Mapping[str, str]) -> Connection:
         """Return a new connection. Raises `StoreUnavailable` or `StoreSettings`."""
-        return (await self.meet(settings, Question(SQL.link))).connection
+        return (await self.meet(settings, SQL.link)).connection
 
-    async def meet(self, settings: Mapping[str, str], question: Question) -> Met:
-        """As `connect`, and what the server answered, if it had to be asked who it is."""
+    async def meet(self, settings: Mapping[str, str], question: Statement) -> Met:
+        """As `connect`, and what the server answered, if it had to be asked who it is.
+
+        The question is all that `link` asks, and more.
+        """
         refused: list[StoreError] = []
         if len(self._servers) > 1 and not self._has_seen_all:
-            await asyncio.gather(*map(self._see, self._servers))
-            self._has_seen_all = True
+            await self._see_all()
         for server in self._servers:
             try:
                 met = await self._reach(server, settings, question)
@@ -135,15 +130,21 @@ class Target:
             return met
         raise _none_of(refused)
 
-    async def _see(self, server: str) -> None:
-        """Learn the timeline of a server, if it can be written to."""
-        with contextlib.suppress(StoreError):
-            await self.release((await self._reach(server, {}, Question(SQL.link))).connection)
+    async def _see_all(self) -> None:
+        """Learn the timeline of each server that can be written to, once for all lines."""
+        async with self._seeing:
+            if not self._has_seen_all:
+                await asyncio.gather(*map(self._see, self._servers))
+                self._has_seen_all = True
 
-    async def _reach(self, server: str, settings: Mapping[str, str], question: Question) -> Met:
+    async def _see(self, server: str) -> None:
+        with contextlib.suppress(StoreError):
+            await self.release((await self._reach(server, {}, SQL.link)).connection)
+
+    async def _reach(self, server: str, settings: Mapping[str, str], question: Statement) -> Met:
         try:
             with asking():
-                return await self._usable(server, settings, question)
+                return await self._found(server, settings, question)
         except asyncpg.TargetServerAttributeNotMatched as error:
             raise _read_only(server) from error
         except asyncpg.PostgresError as error:
@@ -159,21 +160,32 @@ class Target:
                 f"Cannot reach PostgreSQL at {place_of(server)}: {told(error)}. Try again."
             ) from error
 
-    async def _usable(self, server: str, settings: Mapping[str, str], question: Question) -> Met:
+    async def _found(self, server: str, settings: Mapping[str, str], question: Statement) -> Met:
+        """Connect. Who comes first finds out who answers; the others wait for that, connected."""
+        if self._is_learned or self._learning.locked():
+            return await self._usable(server, settings, question)
+        async with self._learning:
+            return await self._usable(server, settings, question, leads=True)
+
+    async def _usable(
+        self, server: str, settings: Mapping[str, str], question: Statement, *, leads: bool = False
+    ) -> Met:
         """Connect, learn what is not known yet of the way, and refuse who cannot be written to."""
-        was_learned, was_pooled, answer = self._is_learned, self.is_pooled, None
+        was_learned, was_pooled = self._is_learned, self.is_pooled
+        row = answer = None
         connection = await self._dial(server, settings)
-        question.sent()
         try:
+            if not (self._is_learned or leads):
+                async with self._learning:
+                    pass  # should the first one fail, each asks for itself
             async with asyncio.timeout(CONNECT_SECONDS):
                 if not self._is_learned:
-                    row = await self._learn(connection, question.asked)
+                    row = await self._learn(connection, question)
                     answer = None if self.is_pooled else row  # else it was asked less
-                elif self.is_pooled or not was_learned:
+                elif self.is_pooled or not (was_learned or _is_primary(connection)):
                     row = await self._ask(connection, SQL.link)
-                else:
-                    row = {"reads_only": False}  # the driver has seen to it
-                if row["reads_only"]:
+                # Else the driver has seen to it, or the server has said so unasked.
+                if row is not None and row["reads_only"]:
                     raise _read_only(server)
                 if len(self._servers) > 1:
                     await self._compare(connection, server)
@@ -182,7 +194,7 @@ class Target:
             raise
         if not was_learned and (self.forgets or self.is_pooled != was_pooled):
             connection.terminate()  # it was opened in another way than this one needs
-            return await self._usable(server, settings, question)
+            return await self._usable(server, settings, question, leads=leads)
         return Met(connection, answer)
 
     async def _dial(self, server: str, settings: Mapping[str, str]) -> Connection:
@@ -279,6 +291,13 @@ async def inside(
         raise
     with asking():
         await opened.commit()
+
+
+def _is_primary(connection: Connection) -> bool:
+    """Tell whether a server has said, when it was dialled, that it can be written to."""
+    told: Any = connection.get_settings()
+    said = [getattr(told, name, "") for name in ("in_hot_standby", "default_transaction_read_only")]
+    return said == ["off", "off"]
 
 
 async def _introduced(connection: Connection, question: Statement) -> Row | None:
