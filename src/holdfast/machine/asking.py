@@ -68,8 +68,8 @@ class StepLike(Protocol):
 class Asking:
     """The half of a machine that keeps what its body asks for. `Machine` runs the body."""
 
-    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_next", "_unstarted", "asks",
-                 "children", "ended", "loop", "now", "seq")  # fmt: skip
+    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_heard", "_next", "_unstarted",
+                 "asks", "children", "ended", "loop", "now", "seq")  # fmt: skip
 
     loop: Loop
     outside: Outside | None
@@ -85,6 +85,7 @@ class Asking:
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = NOTHING
         self._ahead: Iterator[Event] = NOTHING_AHEAD
         self._next: Event | None = None
+        self._heard: Event | None = None
 
     def take_turn(self) -> Turn:
         """Return what changed since the last take: new asks, asks given up, and the end."""
@@ -166,6 +167,20 @@ class Asking:
         except BaseException:
             self._drop(key)
             raise
+
+    def has_heard(self, key: str, payload: bytes) -> bool:
+        """Tell whether the next event of a replay is the note of this decision; then it counts.
+
+        It would be compared when all that is ready has run, and change nothing in the body. To
+        the body it is not there before that: `seq` and `now` stay as they are until then.
+        """
+        event = self._next
+        if event is None or event.key != key or event.payload != payload:
+            return False
+        if event.kind != "note.decided":
+            return False
+        self._heard, self._next = event, next(self._ahead, None)
+        return True
 
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""

@@ -144,8 +144,10 @@ class Machine(Asking):
                         turns.add(event.asked_seq if event.kind in SAID else event.seq)
                     else:
                         self.feed(event)
+                        if (heard := self._heard) is not None and heard.seq > self.seq:
+                            self.seq, self.now = heard.seq, heard.at
         finally:
-            self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
+            self._ahead, self._next, self._heard, self.past = NOTHING_AHEAD, None, None, None
             self.is_quiet = False
         if self.handlers is not None:
             self.notes += self.handlers.unrecorded()
