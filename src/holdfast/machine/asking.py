@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Coroutine, Iterator
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import HoldfastError, TooManyAsks, Undecodable
@@ -16,6 +15,7 @@ from holdfast.machine.loop import Loop
 from holdfast.machine.source import source_of
 from holdfast.machine.tasks import transparent
 from holdfast.machine.values import Signature
+from holdfast.machine.values.schema import new_digest
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.makers import maker
@@ -27,9 +27,6 @@ MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
 
 _new_ask = maker(StepAsk)
-
-new_digest = blake2b(digest_size=8).copy
-"""Makes what digests a payload, at three quarters of the price of a new one."""
 
 MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
@@ -108,7 +105,7 @@ class Asking:
         if payload is None:
             payload = signature.encode(args, kwargs)
         given = None if kwargs else args
-        key = loop.scope().take(step.name)
+        key = loop.take(step.name)
         if self._unstarted is NOTHING:  # as `track` does, without a call more at each step
             self._unstarted = {}
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
@@ -184,9 +181,10 @@ class Asking:
 
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
-        if self.loop.dead:
-            self.loop.refuse()
-        return self.loop.scope().take(name)
+        loop = self.loop
+        if loop.dead:
+            loop.refuse()
+        return loop.take(name)
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Remember a call that took `key`, until it is awaited."""
