@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Coroutine, Iterator
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import HoldfastError, TooManyAsks, Undecodable
@@ -16,6 +15,7 @@ from holdfast.machine.loop import Loop
 from holdfast.machine.source import source_of
 from holdfast.machine.tasks import transparent
 from holdfast.machine.values import Signature
+from holdfast.machine.values.schema import new_digest
 from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.events import Event, Failure
 from holdfast.model.makers import maker
@@ -27,9 +27,6 @@ MISSING: Final = object()
 """Says that `feed` was given no decoded value."""
 
 _new_ask = maker(StepAsk)
-
-new_digest = blake2b(digest_size=8).copy
-"""Makes what digests a payload, at three quarters of the price of a new one."""
 
 MAX_ASKS = 10_000
 """How many steps a body may wait for at once. The same on every host: a body may notice it."""
@@ -68,8 +65,8 @@ class StepLike(Protocol):
 class Asking:
     """The half of a machine that keeps what its body asks for. `Machine` runs the body."""
 
-    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_next", "_unstarted", "asks",
-                 "children", "ended", "loop", "now", "seq")  # fmt: skip
+    __slots__ = ("_ahead", "_dropped", "_fresh", "_futures", "_heard", "_next", "_unstarted",
+                 "asks", "children", "ended", "loop", "now", "seq")  # fmt: skip
 
     loop: Loop
     outside: Outside | None
@@ -85,6 +82,7 @@ class Asking:
         self._unstarted: dict[str, Coroutine[Any, Any, Any]] = NOTHING
         self._ahead: Iterator[Event] = NOTHING_AHEAD
         self._next: Event | None = None
+        self._heard: Event | None = None
 
     def take_turn(self) -> Turn:
         """Return what changed since the last take: new asks, asks given up, and the end."""
@@ -107,7 +105,7 @@ class Asking:
         if payload is None:
             payload = signature.encode(args, kwargs)
         given = None if kwargs else args
-        key = loop.scope().take(step.name)
+        key = loop.take(step.name)
         if self._unstarted is NOTHING:  # as `track` does, without a call more at each step
             self._unstarted = {}
         call = self._unstarted[key] = self._ask(key, step, signature, payload, options, given)
@@ -167,11 +165,26 @@ class Asking:
             self._drop(key)
             raise
 
+    def has_heard(self, key: str, payload: bytes) -> bool:
+        """Tell whether the next event of a replay is the note of this decision; then it counts.
+
+        It would be compared when all that is ready has run, and change nothing in the body. To
+        the body it is not there before that: `seq` and `now` stay as they are until then.
+        """
+        event = self._next
+        if event is None or event.key != key or event.payload != payload:
+            return False
+        if event.kind != "note.decided":
+            return False
+        self._heard, self._next = event, next(self._ahead, None)
+        return True
+
     def take_key(self, name: str) -> str:
         """Return the next key of that name in the running task."""
-        if self.loop.dead:
-            self.loop.refuse()
-        return self.loop.scope().take(name)
+        loop = self.loop
+        if loop.dead:
+            loop.refuse()
+        return loop.take(name)
 
     def track(self, key: str, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Remember a call that took `key`, until it is awaited."""

@@ -24,8 +24,9 @@ from holdfast.errors import (
     TooManyAsks,
     Undecodable,
 )
-from holdfast.machine.asking import MAX_ASKS, new_digest
+from holdfast.machine.asking import MAX_ASKS
 from holdfast.machine.tasks import transparent
+from holdfast.machine.values.schema import new_digest
 from holdfast.model.asks import ChildAsk, ChildOptions, ToChild
 from holdfast.model.events import Event
 from holdfast.model.failures import decode_failure

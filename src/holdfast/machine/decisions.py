@@ -41,6 +41,8 @@ class Decisions:
         """Record a decision, as `told` gives it, beside the event on which it was made."""
         machine = self._machine
         key = machine.take_key(name)
+        if machine.past is not None and machine.has_heard(key, payload):
+            return
         note = _new_event((
             "note.decided", machine.now, key, payload, machine.seq, None, took, 0, 0, 1, 0, None,
         ))  # fmt: skip

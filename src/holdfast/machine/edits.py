@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from holdfast.machine.machine import Machine
 
 
+def has_edits(machine: Machine, past: Sequence[Event]) -> bool:
+    """Tell whether anything is yet to be found; few runs are forks of that kind."""
+    return bool(_ahead(machine, past) if machine.edits is None else machine.edits)
+
+
 def take_edit(machine: Machine, past: Sequence[Event], name: str) -> Edit | None:
     """Return what the running task finds where its next key of that name would be, if it does."""
     ahead = _ahead(machine, past)

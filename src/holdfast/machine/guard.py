@@ -84,12 +84,11 @@ def hear(event: str, args: tuple[Any, ...], advice: Mapping[str, str] = ADVICE,
 
     It is called until the interpreter has gone, when the names of this module are no more.
     """
-    hint = advice.get(event)
-    if hint is None:
+    if event not in advice:
         return
     loop = running()
     if loop is not None and isinstance(loop, Spinner):
-        _judge(loop, event, args, hint)
+        _judge(loop, event, args, advice[event])
 
 
 def violate(loop: Spinner, call: str, hint: str, source: str) -> GuardViolation:

@@ -75,7 +75,7 @@ class Loop(Spinner):
         if self.dead:
             self.refuse()
         is_due = due <= self.machine.now
-        key = key or ("" if is_due else self.scope().take("timer"))
+        key = key or ("" if is_due else self.take("timer"))
         timer = Timer(key, due, (due - self.start) / 1e6, callback, args)
         timer.context = copy_context() if context is None else context
         timer.asked_seq = self.machine.seq

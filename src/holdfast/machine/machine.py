@@ -32,6 +32,7 @@ from holdfast.machine.loop import Loop
 from holdfast.machine.signals import Letter, Mailbox
 from holdfast.machine.spin import running_loop
 from holdfast.machine.tasks import (
+    Task,
     half_way,
     is_closed,
     retire,
@@ -144,8 +145,10 @@ class Machine(Asking):
                         turns.add(event.asked_seq if event.kind in SAID else event.seq)
                     else:
                         self.feed(event)
+                        if (heard := self._heard) is not None and heard.seq > self.seq:
+                            self.seq, self.now = heard.seq, heard.at
         finally:
-            self._ahead, self._next, self.past = NOTHING_AHEAD, None, None
+            self._ahead, self._next, self._heard, self.past = NOTHING_AHEAD, None, None, None
             self.is_quiet = False
         if self.handlers is not None:
             self.notes += self.handlers.unrecorded()
@@ -387,29 +390,27 @@ class Machine(Asking):
 
     def spin(self) -> None:
         """Run the body until nothing in it is ready."""
-        if self._is_inside:
-            self._run()
-            return
-        loop = self.loop
-        outside = loop.enter()
+        loop, is_inside = self.loop, self._is_inside
+        outside = () if is_inside else loop.enter()
         try:
-            self._run()
+            loop.drain()
+            if self.violation is not None:
+                raise self.violation  # whatever the body caught
+            main = loop.main
+            if main is not None and main.done() and self.ended is None:
+                self._end(main)
         finally:
-            loop.leave(outside)
+            if not is_inside:
+                loop.leave(outside)
 
-    def _run(self) -> None:
-        loop = self.loop
-        loop.drain()
-        if self.violation is not None:
-            raise self.violation  # whatever the body caught
-        main = loop.main
-        if main is not None and main.done() and self.ended is None:
-            if self.sagas is not None and self.sagas.hold():
-                return
-            ended = ended_of(main, self)
-            leftovers = tuple(task.label for task in unfinished(loop.tasks))
-            self._retire(cancel=True)
-            self.ended = ended._replace(leftovers=leftovers)
+    def _end(self, main: Task) -> None:
+        """Know how the body ended, unless its sagas hold it, and end all that is left of it."""
+        if self.sagas is not None and self.sagas.hold():
+            return
+        ended, tasks = ended_of(main, self), self.loop.tasks
+        leftovers = tuple([task.label for task in unfinished(tasks)])
+        self._retire(cancel=True)
+        self.ended = ended._replace(leftovers=leftovers) if leftovers else ended
 
     def _retire(self, *, cancel: bool) -> None:
         """Make the loop dead and end all that is left on it."""
@@ -425,6 +426,8 @@ class Machine(Asking):
                 if cancel:
                     self.warnings += (half_way(generator),)
                 unwind_generator(generator)
+        if not self._unstarted:
+            return
         unstarted, self._unstarted = self._unstarted, NOTHING
         open_calls = {key: call for key, call in unstarted.items() if not is_closed(call)}
         for call in open_calls.values():

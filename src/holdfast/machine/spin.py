@@ -141,12 +141,18 @@ class Spinner(asyncio.AbstractEventLoop):
         self.tasks.append(task)
         return task
 
+    def take(self, name: str) -> str:
+        """Return the next key of that name in the running task."""
+        main = self.main
+        # Most bodies have no other task, and this is asked at every step.
+        scope = main.scope if main is not None and len(self.tasks) == 1 else self.scope()
+        counts = scope.counts
+        count = counts[name] = counts.get(name, 0) + 1
+        return f"{scope.path}{name}#{count}"
+
     def scope(self) -> Scope:
         """Return the place of the running task, whose counters give the next key."""
-        main = self.main
-        if main is not None and len(self.tasks) == 1:
-            return main.scope  # most bodies have no other task, and this is asked at every step
-        task = asyncio.current_task(self) or main
+        task = asyncio.current_task(self) or self.main
         if not isinstance(task, Task):
             raise MachineClosed
         return task.scope

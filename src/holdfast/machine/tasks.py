@@ -75,13 +75,8 @@ class Scope:
         self.path = path
         self.counts: dict[str, int] = {}
 
-    def take(self, name: str) -> str:
-        """Return the next key of that name."""
-        count = self.counts[name] = self.counts.get(name, 0) + 1
-        return f"{self.path}{name}#{count}"
-
     def next(self, name: str) -> str:
-        """Return the key that `take` would, without taking it."""
+        """Return the key that `Spinner.take` would, without taking it."""
         return f"{self.path}{name}#{self.counts.get(name, 0) + 1}"
 
     def branch(self, name: str) -> Scope:

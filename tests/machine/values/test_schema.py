@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from holdfast.errors import BadDefinition, InvalidValue
+from holdfast.errors import BadDefinition, InvalidValue, Unserialisable
 from holdfast.machine.values import Schema, digest
 from holdfast.machine.values.compare import difference
 from tests.machine.values.kinds import (
@@ -165,6 +165,23 @@ def test_any_value_of_an_annotation_comes_back_the_same(kind):
         assert schema.encode(back, where=WHERE) == payload
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (dict[str, int], {"a": True}),
+        (list[float], [True]),
+        (dict[bool, int], {1: 1}),
+        (dict[int, int], {1.0: 1}),
+        (dict[str, Any], {"a": Level.LOW}),
+        (dict[str, Any], OrderedDict(a=1)),
+    ],
+    ids=str,
+)
+def test_an_equal_of_another_type_is_refused(annotation, value):
+    with pytest.raises(Unserialisable):
+        Schema.of(annotation).cross(value, where=WHERE)
 
 
 def test_no_mutable_object_is_shared():

@@ -21,7 +21,7 @@ from holdfast.fronts.graph.merging import Branch, merged
 from holdfast.fronts.graph.shapes import Delta
 from holdfast.machine import Machine, current
 from holdfast.machine.decisions import decisions_of, told
-from holdfast.machine.edits import take_edit
+from holdfast.machine.edits import has_edits, take_edit
 from holdfast.machine.values import digest
 from holdfast.model.events import Event
 from holdfast.model.makers import maker
@@ -102,7 +102,7 @@ class Walk:
             raise
         except Exception as error:
             raise self._error(place._replace(visit=visit), in_short(error)) from error
-        if machine is not None and machine.past is not None:
+        if machine is not None and machine.past is not None and has_edits(machine, machine.past):
             delta = _found(machine, machine.past, graph, name, delta)
         shape = graph.shape
         state = shape.changed(place.state, delta)
@@ -209,7 +209,7 @@ class Walk:
             more = b',"iteration":%d,"began":%d' % (iteration, began)
         if target not in (place.until, END):
             more = b'%b,"next":%d' % (more, len(self.path) + 1)
-        decisions_of(machine).say(name, decision[:-1] + more + b"}", took)
+        (machine.decisions or decisions_of(machine)).say(name, decision[:-1] + more + b"}", took)
 
     def _error(self, place: Place, problem: str) -> ExecutionError:
         return ExecutionError(

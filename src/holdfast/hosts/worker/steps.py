@@ -15,6 +15,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -298,7 +299,7 @@ class Steps:
         if self._is_calling:  # of an eager factory: whoever begins a step is not done yet
             await asyncio.sleep(0)
         task: Any = asyncio.current_task()
-        begun, beginnings, clock = self._begun, self._beginnings, loop.time
+        begun, beginnings, clock = self._begun, self._beginnings, _clock_of(loop)
         came, together = clock(), len(begun) + len(beginnings)
         run: StepRun | None = None
         try:
@@ -468,6 +469,13 @@ async def _within(
 def _silence_of(run: StepRun, timeout: asyncio.Timeout) -> Silence | None:
     limit: int | None = (run.ask.options or run.ask.step.settings).heartbeat_timeout
     return None if limit is None else Silence(run.speak(), timeout, limit / 1e6)
+
+
+def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return what tells the loop's time, without asyncio's own call around the system's clock."""
+    clock = loop.time
+    is_usual = getattr(clock, "__func__", None) is asyncio.BaseEventLoop.time
+    return time.monotonic if is_usual else clock
 
 
 def timed_out(run: StepRun, message: str) -> StepTimedOut:

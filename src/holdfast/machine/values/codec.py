@@ -63,11 +63,11 @@ def is_harmless(payload: bytes) -> bool:
 class Codec:
     """Takes values across the line by one core schema."""
 
-    __slots__ = ("_core", "_plain", "_to_json", "_validate_json")
+    __slots__ = ("_core", "_equal_is_same", "_plain", "_to_json", "_validate_json")
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._plain = core.plain
+        self._plain, self._equal_is_same = core.plain, core.equal_is_same
         self._to_json = core.serializer.to_json
         self._validate_json = core.validator.validate_json
 
@@ -88,7 +88,7 @@ class Codec:
             if (secret := refusal_of_secret(value, where, root)) is not None:
                 raise secret from None
             raise _refusal(self._why(value, error), where, root) from None
-        if not (self._plain and _same(value, back)):
+        if not (self._plain and _same(value, back, self._equal_is_same)):
             self._compare(value, back, where, root)
         # 65 levels need 65 opening and 65 closing brackets; 10,001 keys more bytes than that.
         escapes_nul = _BACKSLASH in payload and _NUL in payload
@@ -127,11 +127,13 @@ class Codec:
         return advice.unknown(locate(value, strangers[0]) or "", strangers[0])
 
 
-def _same(value: Any, back: Any) -> bool:
+def _same(value: Any, back: Any, equal_is_same: bool) -> bool:
     try:
         sent = marshal.dumps(value, _MARSHAL_VERSION)
     except ValueError:  # no builtin; the exact comparison will tell
         return False
+    if equal_is_same and value == back:
+        return True
     return sent == marshal.dumps(back, _MARSHAL_VERSION)
 
 

@@ -60,12 +60,17 @@ _PLAIN = frozenset(_SCALARS) | {
     "union",
 }
 
+# These may come back as an equal of another type: True is written as 1 where an int is annotated,
+# and a frozenset is read as a set.
+_LOOSE = frozenset({"bool", "float", "frozenset", "int", "literal", "set"})
+
 
 class Core:
     """A schema ready for use; what reads and what writes is made when it is needed.
 
     `scalars` are the types whose values come back as themselves, unasked; `plain` promises that
-    values consist of builtins only; `in_union` that there is a choice which may go wrong.
+    values consist of builtins only; `equal_is_same` that a value of just these which equals what
+    came back has its types, too; `in_union` that there is a choice which may go wrong.
     """
 
     def __init__(self, source: Any, *, is_simple: bool) -> None:
@@ -82,6 +87,11 @@ class Core:
     def plain(self) -> bool:
         """See above."""
         return self._kinds <= _PLAIN
+
+    @cached_property
+    def equal_is_same(self) -> bool:
+        """See above."""
+        return self.plain and self._kinds.isdisjoint(_LOOSE)
 
     @cached_property
     def in_union(self) -> bool:

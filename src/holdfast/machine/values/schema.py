@@ -26,9 +26,15 @@ _TABLES = frozenset({"$defs", "patternProperties", "properties"})
 _UNORDERED = frozenset({"anyOf", "enum", "oneOf", "required"})
 
 
+new_digest = blake2b(digest_size=8).copy
+"""Makes what digests a payload, at three quarters of the price of a new one."""
+
+
 def digest(payload: bytes) -> bytes:
     """Return the 8 bytes by which a payload is recognised."""
-    return blake2b(payload, digest_size=8).digest()
+    hashed = new_digest()
+    hashed.update(payload)
+    return hashed.digest()
 
 
 class Schema(Generic[T]):
