@@ -42,7 +42,11 @@ MISTAKES: dict[str, tuple[Callable[[Graph], object], str]] = {
     "name taken": (lambda g: g.add_node("a", nothing), "Node 'a' already exists"),
     "sync body": (lambda g: g.add_node("d", print, body=True), "is no `async def`"),
     "options of a body": (
-        lambda g: g.add_node("d", nothing, body=True, timeout=1),
+        lambda g: g.add_node("d", nothing, body=True, timeout=1, retry=hf.Retry()),
+        "node 'd' takes no retry",
+    ),
+    "options of a workflow": (
+        lambda g: g.add_node("d", hf.App("x").graph("y").workflow, timeout=1),
         "takes no timeout",
     ),
     "isolated": (
@@ -120,6 +124,11 @@ def test_a_name_is_taken_once_in_an_app(app: hf.App) -> None:
     app.graph("g")
     with pytest.raises(hf.BadDefinition, match="already has a workflow 'g'"):
         app.graph("g")
+
+
+def test_the_time_of_a_body_is_a_duration(graph: Graph) -> None:
+    with pytest.raises(hf.InvalidDuration, match="timeout='1'"):
+        graph.add_node("d", nothing, body=True, timeout="1")
 
 
 def test_validate_lists_every_problem_at_once(app: hf.App) -> None:
