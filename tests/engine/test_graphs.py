@@ -388,6 +388,30 @@ async def test_one_thing_is_done_for_as_many_items_as_the_state_has(
     assert sorted(done) == ["a", "b", "c"]
 
 
+async def test_a_run_ends_at_an_exit_point_whatever_edges_that_has(
+    place: Place, app: hf.App
+) -> None:
+    graph = app.graph("exit", state=Doc)
+
+    @graph.node
+    async def a(doc: Doc) -> Mapping[str, Any]:
+        return {"rounds": doc.rounds + 1}
+
+    @graph.node
+    async def b(doc: Doc) -> Mapping[str, Any]:
+        return {"notes": [*doc.notes, "b"]}
+
+    graph.set_entry_point(a).add_edge(a, b)
+    graph.add_edge(b, a, lambda doc: doc.rounds < 3).set_exit_point(b)
+    assert graph.validate() == []
+    result, run = await ended(place, app, graph.bind(Doc()))
+    assert result == Doc("", [], 1, ["b"])
+    async with place.open(app, worker=False) as client:
+        told = [event.type async for event in hf.graph_events(client, run.id)]
+        assert (told.count("edge.transition"), told[-1]) == (1, "graph.complete")
+        assert "b  done" in graph.text((await client.get(run.id).history()).events)
+
+
 async def test_a_graph_a_workflow_and_a_step_can_be_nodes(place: Place, app: hf.App) -> None:
     inner = app.graph("inner", state=Doc)
 
