@@ -74,8 +74,9 @@ def limit(
     seconds = microseconds(options["timeout"], field="timeout") / 1_000_000
 
     async def limited(state: Any) -> Any:
+        whole = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as whole:
+            async with whole:
                 return await given(state)
         except TimeoutError as error:
             if not whole.expired():

@@ -155,6 +155,7 @@ class StateGraph(Executed[S], Pictured):
         function: NodeFunc[S] | Step[..., Any] | Workflow[..., Any] | StateGraph[Any],
         *,
         body: bool = False,
+        inline: bool = False,
         **options: Any,
     ) -> Self:
         """Add a node: a function of the state that returns a new one, or the fields that change.
@@ -162,9 +163,13 @@ class StateGraph(Executed[S], Pictured):
         It is a step, with the `options` of `app.step`. With `body` it is part of the graph itself:
         deterministic, and free to call steps, to sleep, and to ask people. A step of the app, a
         workflow and another graph may be nodes too: they take the state and return as functions do.
+        A workflow is a child run or, `inline`, part of the graph itself, as a body is.
         Of the options, bodies and graphs have a `timeout`, of one visit.
         """
         self.blueprint.must_be_free(check_name(name, f"Graph {self.name!r}: node name"))
+        if inline:
+            self.blueprint.add_node(self._inlined(name, function, options))
+            return self
         is_defined = isinstance(function, Step | Workflow)
         allowed = () if is_defined else ("timeout",)
         refused = [each for each in sorted(options) if each not in allowed]
@@ -326,6 +331,17 @@ class StateGraph(Executed[S], Pictured):
             )
         limited = limit(name, function, options)
         return Node(name, "body", self._read(name, limited), function, function)
+
+    def _inlined(self, name: str, given: Any, options: Mapping[str, Any]) -> Node:
+        if type(given) is not Workflow or options.keys() - {"timeout"}:
+            raise BadDefinition(
+                what=f"Graph {self.name!r}: node {name!r} cannot be inline as it is",
+                hint="Give a workflow that is a function, and no option but timeout. Graphs are "
+                "inline by themselves.",
+            )
+        workflow: Workflow[..., Any] = given  # pyright: ignore[reportUnknownVariableType]
+        call = self._read(name, limit(name, workflow.function, options))
+        return Node(name, "body", call, workflow, workflow.function)
 
     def _step(self, name: str, given: Callable[..., Any], options: Mapping[str, Any]) -> AnyStep:
         """Register a node's function as a step that gives only what it changed."""

@@ -441,6 +441,24 @@ async def test_a_graph_a_workflow_and_a_step_can_be_nodes(place: Place, app: hf.
     ]
 
 
+async def test_a_workflow_that_is_inline_is_part_of_the_run(place: Place, app: hf.App) -> None:
+    @app.step
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    @app.workflow
+    async def child(doc: Doc) -> Doc:
+        return Doc(await shout(doc.text), doc.words, doc.rounds + 1, doc.notes)
+
+    graph = app.graph("whole", state=Doc).add_node("part", child, inline=True, timeout=60)
+    graph.add_edge(hf.START, child).add_edge(child, hf.END)
+    result, run = await ended(place, app, graph.bind(Doc("hi")))
+    assert result == Doc("HI", [], 1)
+    assert [key for key, _ in await stored(place, app, run.id)] == ["part[1]/shout#1"]
+    async with place.open(app, worker=False) as client:
+        assert len((await client.list()).runs) == 1
+
+
 async def test_a_node_that_returns_something_else_fails_at_once(place: Place, app: hf.App) -> None:
     graph = app.graph("wrong", state=Doc)
     runs: list[int] = []

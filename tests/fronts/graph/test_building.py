@@ -49,6 +49,10 @@ MISTAKES: dict[str, tuple[Callable[[Graph], object], str]] = {
         lambda g: g.add_node("d", hf.App("x").graph("y").workflow, timeout=1),
         "takes no timeout",
     ),
+    "inline function": (
+        lambda g: g.add_node("d", nothing, inline=True),
+        "'d' cannot be inline as it is. Give a workflow",
+    ),
     "isolated": (
         lambda g: g.add_node("d", nothing, isolate="process"),
         r"node 'd' cannot be isolated.*@app.step\(isolate",
