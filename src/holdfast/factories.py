@@ -101,10 +101,14 @@ class FactoryWorkflow(Workflow[[dict[str, Any]], State]):
             refuse_exposed(state, f"State of factory {self.name!r}")
         return graph.freeze(), state
 
-    def blueprint_of(self, started: Event) -> Blueprint:
+    def graph_of(self, started: Event) -> StateGraph[State]:
         """Return the graph of a run, by the event of its start."""
         args, _ = self.signature.decode(started.payload or b"{}")
-        return self.drawn(args[0])[0].blueprint
+        return self.drawn(args[0])[0]
+
+    def blueprint_of(self, started: Event) -> Blueprint:
+        """Return how the graph of a run is walked, by the event of its start."""
+        return self.graph_of(started).blueprint
 
     def _recorded(self, params: dict[str, Any]) -> tuple[StateGraph[State], State]:
         machine = current()

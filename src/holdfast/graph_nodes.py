@@ -6,10 +6,11 @@ where the run is, and the names of its secrets. What these are, the worker gives
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, cast
 
 from holdfast.errors import NonRetryable
@@ -20,6 +21,7 @@ from holdfast.fronts.graph.carrying import carried_in, carry, taking
 from holdfast.fronts.graph.exposing import refuse_exposed, warn_of_exposed
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import Mark, State, mark_of
+from holdfast.model.durations import microseconds
 from holdfast.model.secrets import Secret
 
 NO_MARK: Mark = {}
@@ -61,6 +63,27 @@ def _send(step: Any, state: Any, _past: bytes, *rest: Any) -> Coroutine[Any, Any
     """Call a node's step with a state that is stored with its arguments."""
     call: Coroutine[Any, Any, Any] = step(state, *rest)
     return call
+
+
+def limit(
+    name: str, given: Callable[[Any], Awaitable[Any]], options: Mapping[str, Any]
+) -> Callable[[Any], Awaitable[Any]]:
+    """Return a node's body that ends in time, if it has a `timeout`. Raises `InvalidDuration`."""
+    if options.get("timeout") is None:
+        return given
+    seconds = microseconds(options["timeout"], field="timeout") / 1_000_000
+
+    async def limited(state: Any) -> Any:
+        whole = asyncio.timeout(seconds)
+        try:
+            async with whole:
+                return await given(state)
+        except TimeoutError as error:
+            if not whole.expired():
+                raise
+            raise TimeoutError(f"node {name} took longer than {seconds:g} s") from error
+
+    return limited
 
 
 def kept(shape: Shape, before: Mapping[str, Any], result: Any, node: str, had: State) -> Delta:

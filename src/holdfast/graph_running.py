@@ -120,10 +120,15 @@ async def resume(run: RunHandle[Any]) -> None:
         raise IllegalMove(run=run.id, status=status, command="resume", allowed=RESUMABLE)
 
 
-async def take_back(run: RunHandle[Any], workflow: Workflow[..., Any], at: At) -> None:
-    """Let a run go on from where a node was done. Raises `RunNotFound` or `UnknownKey`."""
+async def take_back(
+    run: RunHandle[Any], workflow: Workflow[..., Any], at: At, *, id: str | None = None
+) -> None:
+    """Let a run go on from where a node was done, once for each id.
+
+    Raises `RunNotFound` or `UnknownKey`.
+    """
     visits = Rewinding().follow(workflow.function, workflow.signature, await run.history())
-    await run.rerun(visit_at(visits, at, run.id).seq, exactly=True)
+    await run.rerun(visit_at(visits, at, run.id).seq, exactly=True, id=id)
 
 
 def _before_the_stop(events: Sequence[Event]) -> int:

@@ -27,7 +27,7 @@ from holdfast.fronts.graph.settings import NOBODY, CheckpointConfig, GraphConfig
 from holdfast.fronts.graph.shapes import Delta, Shape
 from holdfast.fronts.graph.state import State
 from holdfast.fronts.graph.tracing import walk_of
-from holdfast.graph_nodes import call_of, function_of, kept
+from holdfast.graph_nodes import call_of, function_of, kept, limit
 from holdfast.graph_running import Executed, Inside
 from holdfast.machine.values import digest
 from holdfast.model.durations import Duration
@@ -155,6 +155,7 @@ class StateGraph(Executed[S], Pictured):
         function: NodeFunc[S] | Step[..., Any] | Workflow[..., Any] | StateGraph[Any],
         *,
         body: bool = False,
+        inline: bool = False,
         **options: Any,
     ) -> Self:
         """Add a node: a function of the state that returns a new one, or the fields that change.
@@ -162,11 +163,19 @@ class StateGraph(Executed[S], Pictured):
         It is a step, with the `options` of `app.step`. With `body` it is part of the graph itself:
         deterministic, and free to call steps, to sleep, and to ask people. A step of the app, a
         workflow and another graph may be nodes too: they take the state and return as functions do.
+        A workflow is a child run or, `inline`, part of the graph itself, as a body is.
+        Of the options, bodies and graphs have a `timeout`, of one visit.
         """
         self.blueprint.must_be_free(check_name(name, f"Graph {self.name!r}: node name"))
-        if options and (body or isinstance(function, Step | Workflow | StateGraph)):
+        if inline:
+            self.blueprint.add_node(self._inlined(name, function, options))
+            return self
+        is_defined = isinstance(function, Step | Workflow)
+        allowed = () if is_defined else ("timeout",)
+        refused = [each for each in sorted(options) if each not in allowed]
+        if refused and (body or is_defined or isinstance(function, StateGraph)):
             raise BadDefinition(
-                what=f"Graph {self.name!r}: node {name!r} takes no {', '.join(sorted(options))}",
+                what=f"Graph {self.name!r}: node {name!r} takes no {', '.join(refused)}",
                 hint="These are for nodes that are functions. Set them where it was defined.",
             )
         self.blueprint.add_node(self._made(name, function, body, options))
@@ -300,7 +309,7 @@ class StateGraph(Executed[S], Pictured):
     def _made(self, name: str, given: Any, body: bool, options: Mapping[str, Any]) -> Node:
         if isinstance(given, StateGraph):
             inner: StateGraph[Any] = given  # pyright: ignore[reportUnknownVariableType]
-            walked = self._walked(name, inner)
+            walked = self._walked(name, inner, options)
             return Node(name, "graph", walked, inner.bind, inner=inner.blueprint)
         if isinstance(given, Step | Workflow):
             called = cast("Callable[[Any], Awaitable[Any]]", given)
@@ -320,7 +329,19 @@ class StateGraph(Executed[S], Pictured):
                 what=f"{described(function)} is no `async def`, and so no body of a node",
                 hint="Write `async def`, or leave out body=True: then it is a step.",
             )
-        return Node(name, "body", self._read(name, function), function, function)
+        limited = limit(name, function, options)
+        return Node(name, "body", self._read(name, limited), function, function)
+
+    def _inlined(self, name: str, given: Any, options: Mapping[str, Any]) -> Node:
+        if type(given) is not Workflow or options.keys() - {"timeout"}:
+            raise BadDefinition(
+                what=f"Graph {self.name!r}: node {name!r} cannot be inline as it is",
+                hint="Give a workflow that is a function, and no option but timeout. Graphs are "
+                "inline by themselves.",
+            )
+        workflow: Workflow[..., Any] = given  # pyright: ignore[reportUnknownVariableType]
+        call = self._read(name, limit(name, workflow.function, options))
+        return Node(name, "body", call, workflow, workflow.function)
 
     def _step(self, name: str, given: Callable[..., Any], options: Mapping[str, Any]) -> AnyStep:
         """Register a node's function as a step that gives only what it changed."""
@@ -343,7 +364,7 @@ class StateGraph(Executed[S], Pictured):
 
         return call
 
-    def _walked(self, name: str, inner: StateGraph[Any]) -> Any:
+    def _walked(self, name: str, inner: StateGraph[Any], options: Mapping[str, Any]) -> Any:
         if inner.blueprint.shape.cls is not self.blueprint.shape.cls:
             raise BadDefinition(
                 what=f"Graph {self.name!r}: node {name!r} is a graph of another state",
@@ -354,7 +375,7 @@ class StateGraph(Executed[S], Pictured):
             return await walk_of(inner.blueprint).run(state)
 
         self._inner.append(inner)
-        return self._read(name, walk)
+        return self._read(name, limit(name, walk, options))
 
 
 class GraphWorkflow(Workflow[[S], S]):

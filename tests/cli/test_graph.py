@@ -72,11 +72,74 @@ def test_a_picture_is_written_to_a_file(typed: Type, tmp_path: Path) -> None:
 
 def test_a_graph_or_a_run_that_is_not_there_is_refused(typed: Type, asked: str) -> None:
     result = typed("graph", "resear", "--app", RESEARCH)
-    assert (result.exit_code, "There are: research." in result.stderr) == (2, True)
+    assert result.exit_code == 2
+    assert "Did you mean 'research'? There are: research." in result.stderr
     assert "There are: none." in typed("graph", "greet", "--app", SAMPLE).stderr
     command = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run")
     assert typed(*command, "nobody").exit_code == 3
     assert "is of 'other', not of 'research'" in typed(*command, "other").stderr
+
+
+FACTORY = """
+import holdfast as hf
+
+app = hf.App("papers")
+
+
+async def nothing(state):
+    return None
+
+
+def papers(graph, runtime, params):
+    names = params["names"]
+    for name in names:
+        graph.add_node(name, nothing)
+    for one, other in zip([hf.START, *names], [*names, hf.END]):
+        graph.add_edge(one, other)
+    return hf.State()
+
+
+app.factories.register("papers", papers)
+"""
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> str:
+    """Return the file of an app with a factory, of which a run with two nodes has ended."""
+    file = tmp_path / "papers.py"
+    file.write_text(FACTORY, "utf-8")
+    app = load_app(str(file))
+
+    async def story() -> None:
+        async with app.open(f"sqlite:///{tmp_path / 'sample.db'}") as client:
+            bound = app.factories.get("papers").bind({"names": ["read", "judge"]})
+            await (await client.start(bound, id="two")).result()
+
+    asyncio.run(story())
+    return str(file)
+
+
+def test_the_graph_of_a_factory_is_drawn_for_a_run_or_for_parameters(
+    typed: Type, factory: str
+) -> None:
+    command = ("graph", "papers", "--app", factory)
+    told = typed(*command, "--run", "two").stdout
+    assert ("read  done" in told, "judge  done" in told) == (True, True)
+    assert "judge" in typed(*command, "--run", "two", "--svg").stdout
+    asked = typed(*command, "--params", '{"names": ["file"]}', "--json").stdout
+    assert [box["id"] for box in json.loads(asked)["boxes"]] == ["START", "file", "END"]
+
+
+def test_parameters_for_which_a_factory_draws_nothing_are_refused(
+    typed: Type, factory: str
+) -> None:
+    command = ("graph", "papers", "--app", factory)
+    result = typed(*command)
+    assert (result.exit_code, "KeyError: 'names'" in result.stderr) == (2, True)
+    assert "is no JSON object" in typed(*command, "--params", "[1]").stderr
+    assert "is no JSON object" in typed(*command, "--params", "{").stderr
+    result = typed("graph", "paper", "--app", factory)
+    assert "Did you mean 'papers'?" in result.stderr
 
 
 def test_the_state_of_a_run_is_shown_at_any_node(typed: Type, asked: str) -> None:

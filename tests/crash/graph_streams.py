@@ -79,6 +79,21 @@ async def breaks(state: hf.State) -> Mapping[str, Any]:
 
 failure.add_edge(hf.START, "before").add_edge("before", breaks).add_edge(breaks, hf.END)
 
+resume = drawn("resume", "read", "write", interval=1)
+
+
+@resume.node(retry=ONCE)
+async def send(state: hf.State) -> Mapping[str, Any]:
+    effect("send")
+    generation = int(hf.idempotency_key().split("/")[2])
+    if generation == 1:
+        raise ValueError("no stamps")
+    return {"sent": generation}
+
+
+resume.add_edge(hf.START, "read").add_edge("read", "write", hf.key_exists("path"))
+resume.add_edge("read", hf.END).add_edge("write", send).add_edge(send, hf.END)
+
 cancel = drawn("cancel", "before")
 
 
@@ -138,12 +153,24 @@ async def run_through(caller: Caller, name: str) -> None:
     while name == "failure" and (await caller.row(name)).generation == 1:
         await caller.until(name, "failed")
         await caller.retry(name)
+    if name == "resume":
+        await resume_twice(caller, name)
     if name == "cancel":
         while not await _sleeps(caller, name):
             await caller.sleep(1)
         await caller.cancel(name)
     ended = await caller.result(name)
     assert ended.status == ("was cancelled" if name == "cancel" else "completed")
+
+
+async def resume_twice(caller: Caller, name: str) -> None:
+    """Go on after a failure, and when that is complete, once more from its first checkpoint."""
+    while (await caller.row(name)).generation == 1:
+        await caller.until(name, "failed")
+        await caller.resume(name)
+    if (await caller.row(name)).generation == 2:
+        await caller.until(name, "completed")
+    await caller.resume(name, "read:1", id="again")
 
 
 async def _sleeps(caller: Caller, run: str) -> bool:

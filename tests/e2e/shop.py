@@ -168,6 +168,24 @@ async def hanging() -> None:
     await hang()
 
 
+paper = app.graph("paper")
+
+
+@app.step
+async def summary(text: str) -> str:
+    note("summary")
+    return text.upper()
+
+
+@paper.node(body=True)
+async def review(state: hf.State) -> dict[str, object]:
+    short = await summary(state["text"])
+    return {"short": short, "ok": await hf.ask(f"Publish {short}?", bool)}
+
+
+paper.add_edge(hf.START, review).add_edge(review, hf.END)
+
+
 async def serve(url: str, settings: hf.Settings) -> None:
     """Work until SIGTERM; leave at once on a second one."""
     store = store_of(url)

@@ -11,6 +11,11 @@ import pytest
 import holdfast as hf
 from tests.e2e.papers import RUN, Lines, drawn
 from tests.e2e.processes import Yard
+from tests.e2e.shop import app as shop
+from tests.e2e.shop import paper
+from tests.engine.places import until, within
+
+KEY = "review[1]/ask#1"
 
 
 def papers(store: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -33,3 +38,23 @@ async def test_a_graph_that_was_killed_is_resumed_by_another_process(
     async with app.open(any_yard.url, worker=False) as client:
         wanted = [event async for event in hf.graph_events(client, RUN)]
     assert Lines(tmp_path / "told").events() == wanted
+
+
+@pytest.mark.timeout(100)
+async def test_a_call_before_a_question_is_made_once_whoever_is_killed(any_yard: Yard) -> None:
+    async with shop.open(any_yard.url, worker=False) as client:
+        run = await client.start(paper.bind(hf.State({"text": "tides"})), id="tides")
+
+        async def is_asked() -> bool:
+            return [each.key for each in (await client.questions()).questions] == [KEY]
+
+        with any_yard.worker(poll=0.05) as worker:
+            await until(is_asked)
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        with any_yard.worker(poll=0.05):
+            await run.answer(KEY, True, by="ada")
+            done = await within(run.result())
+    assert dict(done) == {"text": "tides", "short": "TIDES", "ok": True}
+    assert [(line.step, line.pid) for line in any_yard.lines()] == [("summary", worker.pid)]
+    await any_yard.dump()

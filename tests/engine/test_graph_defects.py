@@ -1,4 +1,4 @@
-"""The first ten defects of the systems that came before: each has a test that would show it.
+"""Defects of the systems that came before: the first ten, and what else a resume did wrong.
 
 Which they are is in docs/design/graph-defects.md.
 """
@@ -12,12 +12,14 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import StoreUnavailable
+from holdfast.graph_running import resume, take_back
 from holdfast.model.writes import Advance, Outcome, Write
 from holdfast.testing import invariants
 from tests.engine.places import Place, status_of, until, within
 
 TOKEN = "hunter22-hunter22"
 ONCE = hf.Retry(max_attempts=1)
+DONE, EDGE = "step.completed", "edge.transition"
 SETTLED = ("completed", "cancelled")
 
 
@@ -238,3 +240,71 @@ async def test_nothing_is_left_of_a_run_that_is_deleted_and_an_open_one_is_kept(
         assert "a-run-that-is-open" in left
         papers.release.set()
         await within(client.get("a-run-that-is-open").result())
+
+
+async def _send(state: hf.State) -> hf.State:
+    return state.set("sent", True)
+
+
+class Loop:
+    """A graph that writes until there are four pages; the third fails in its first life."""
+
+    def __init__(self) -> None:
+        self.app, self.pages = hf.App("loop"), list[int]()
+        graph = self.graph = self.app.graph("loop")
+
+        @graph.node(retry=ONCE)
+        async def write(state: hf.State) -> hf.State:
+            self.pages.append(page := state.get("pages", 0) + 1)
+            if page == 3 and self.pages.count(3) == 1:
+                raise ValueError("no ink")
+            return state.set("pages", page)
+
+        graph.add_node("send", _send).set_entry_point(write).set_exit_point("send")
+        graph.add_edge(write, "send", hf.key_equals("pages", 4)).add_edge(write, write)
+        graph.add_edge("send", write)
+
+    async def resume(self, client: hf.Client, run: str, at: str | None = None) -> None:
+        """Do as `graph.resume` does, and do not wait."""
+        handle = client.get(run)
+        await (resume(handle) if at is None else take_back(handle, self.graph.workflow, at))
+
+
+async def test_a_loop_that_is_resumed_counts_on_and_overwrites_nothing(place: Place) -> None:
+    loop = Loop()
+    async with place.open(loop.app) as client:
+        run = await client.start(loop.graph.bind(hf.State()), id="r")
+        await status_of(run, "failed")
+        before = (await run.history()).events
+        kept = [(each.seq, each.key, each.payload) for each in before if each.kind == DONE]
+        assert [key for _, key, _ in kept] == ["loop.write#1", "loop.write#2"]
+        told = [event async for event in hf.graph_events(client, "r")]
+        await run.retry()
+        await within(run.result())
+        after = [each for each in (await run.history()).events if each.kind == DONE]
+        assert [(each.seq, each.key, each.payload) for each in after][:2] == kept
+        assert [each.key for each in after[2:]] == ["loop.write#3", "loop.write#4", "loop.send#1"]
+        later = [event async for event in hf.graph_events(client, "r")]
+        assert later[: len(told)] == told
+        visits = [each.data["iteration"] for each in later if each.type == "node.complete"]
+        assert visits == [1, 2, 3, 3, 4, 5]
+    assert loop.pages == [1, 2, 3, 3, 4]
+
+
+async def test_a_resume_never_goes_past_an_exit_and_its_way_is_told(place: Place) -> None:
+    loop = Loop()
+    loop.pages.append(3)  # as if the first life were over
+    async with place.open(loop.app) as client:
+        run = await client.start(loop.graph.bind(hf.State()), id="r")
+        done = await within(run.result())
+        with pytest.raises(hf.InvalidStatus):
+            await loop.resume(client, "r")
+        for at in ("send", "write:4"):
+            await loop.resume(client, "r", at)
+            assert await within(run.result()) == done
+        told = [event async for event in hf.graph_events(client, "r")]
+    ways = [(each.data["from"], each.data["to"]) for each in told if each.type == EDGE]
+    assert ways == [("write", "write")] * 3 + [("write", "send")]
+    resumed = [each.data["resume_node"] for each in told if each.type == "checkpoint.resume"]
+    assert resumed == ["", "send"]
+    assert loop.pages == [3, 1, 2, 3, 4]

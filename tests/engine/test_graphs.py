@@ -388,6 +388,30 @@ async def test_one_thing_is_done_for_as_many_items_as_the_state_has(
     assert sorted(done) == ["a", "b", "c"]
 
 
+async def test_a_run_ends_at_an_exit_point_whatever_edges_that_has(
+    place: Place, app: hf.App
+) -> None:
+    graph = app.graph("exit", state=Doc)
+
+    @graph.node
+    async def a(doc: Doc) -> Mapping[str, Any]:
+        return {"rounds": doc.rounds + 1}
+
+    @graph.node
+    async def b(doc: Doc) -> Mapping[str, Any]:
+        return {"notes": [*doc.notes, "b"]}
+
+    graph.set_entry_point(a).add_edge(a, b)
+    graph.add_edge(b, a, lambda doc: doc.rounds < 3).set_exit_point(b)
+    assert graph.validate() == []
+    result, run = await ended(place, app, graph.bind(Doc()))
+    assert result == Doc("", [], 1, ["b"])
+    async with place.open(app, worker=False) as client:
+        told = [event.type async for event in hf.graph_events(client, run.id)]
+        assert (told.count("edge.transition"), told[-1]) == (1, "graph.complete")
+        assert "b  done" in graph.text((await client.get(run.id).history()).events)
+
+
 async def test_a_graph_a_workflow_and_a_step_can_be_nodes(place: Place, app: hf.App) -> None:
     inner = app.graph("inner", state=Doc)
 
@@ -415,6 +439,24 @@ async def test_a_graph_a_workflow_and_a_step_can_be_nodes(place: Place, app: hf.
         "sub[1]/inner.shout#1",
         "plain#1",
     ]
+
+
+async def test_a_workflow_that_is_inline_is_part_of_the_run(place: Place, app: hf.App) -> None:
+    @app.step
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    @app.workflow
+    async def child(doc: Doc) -> Doc:
+        return Doc(await shout(doc.text), doc.words, doc.rounds + 1, doc.notes)
+
+    graph = app.graph("whole", state=Doc).add_node("part", child, inline=True, timeout=60)
+    graph.add_edge(hf.START, child).add_edge(child, hf.END)
+    result, run = await ended(place, app, graph.bind(Doc("hi")))
+    assert result == Doc("HI", [], 1)
+    assert [key for key, _ in await stored(place, app, run.id)] == ["part[1]/shout#1"]
+    async with place.open(app, worker=False) as client:
+        assert len((await client.list()).runs) == 1
 
 
 async def test_a_node_that_returns_something_else_fails_at_once(place: Place, app: hf.App) -> None:

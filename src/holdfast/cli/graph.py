@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
 from holdfast.cli import completing, options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, found
+from holdfast.cli.strict_json import parse
 from holdfast.cli.telling import Refused
 from holdfast.cli.terminal import STDOUT
+from holdfast.errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.app import App
     from holdfast.engines.local import LocalEngine
+    from holdfast.factories import FactoryWorkflow
     from holdfast.graphs import StateGraph
     from holdfast.model.events import Event
     from holdfast.model.run import Loaded
@@ -31,6 +35,8 @@ Form = Literal["text", "svg", "mermaid", "json"]
               help="The app (or HOLDFAST_APP).")  # fmt: skip
 @click.option("--run", metavar="RUN", shell_complete=completing.runs,
               help="Draw the way of this run on it.")  # fmt: skip
+@click.option("--params", metavar="JSON", default="{}",
+              help="Of a factory without --run: draw the graph for these parameters.")  # fmt: skip
 @click.option("--text", "form", flag_value="text", default="text", help="As text (the default).")
 @click.option("--svg", "form", flag_value="svg", help="As SVG.")
 @click.option("--mermaid", "form", flag_value="mermaid", help="As a Mermaid flowchart.")
@@ -41,17 +47,20 @@ Form = Literal["text", "svg", "mermaid", "json"]
               help="Write it there.")  # fmt: skip
 @options.with_door
 def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its name
-    door: Door, name: str, app: str, run: str | None, form: Form,
+    door: Door, name: str, app: str, run: str | None, params: str, form: Form,
     theme: Literal["auto", "light", "dark"], out: Path | None,
 ) -> None:  # fmt: skip
     """Draw a graph of an app. With --run, show what a run visited, and where it is.
+
+    NAME is that of a graph or of a factory, which draws one for the parameters of a run.
 
     RUN is an id, a unique prefix of one, @last or @failed.
     """
     from holdfast.cli.loading import load_app
 
-    graph = _named(load_app(app), name)
-    events = _way_of(door, run, graph) if run else None
+    given = _named(load_app(app), name)
+    events = _way_of(door, run, name) if run else None
+    graph = _drawn(given, events, params)
     if form == "json":
         say_json(_document(graph, events))
         return
@@ -65,25 +74,58 @@ def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its n
         out.write_text(drawn, encoding="utf-8")
 
 
-def _named(app: App, name: str) -> StateGraph[Any]:
-    for graph in app.graphs:
-        if graph.name == name:
-            return graph
-    listed = ", ".join(sorted(graph.name for graph in app.graphs)) or "none"
-    raise Refused(f"No graph {name!r} in this app. There are: {listed}.")
+def _named(app: App, name: str) -> StateGraph[Any] | FactoryWorkflow:
+    known: dict[str, StateGraph[Any] | FactoryWorkflow] = {each.name: each for each in app.graphs}
+    known |= {info.name: app.factories.get(info.name) for info in app.factories.list()}
+    if name in known:
+        return known[name]
+    near = nearest(name, known)
+    meant = f" Did you mean {near!r}?" if near else ""
+    listed = ", ".join(sorted(known)) or "none"
+    raise Refused(f"No graph {name!r} in this app.{meant} There are: {listed}.")
 
 
-def _way_of(door: Door, run: str, graph: StateGraph[Any]) -> Sequence[Event]:
+def _way_of(door: Door, run: str, name: str) -> Sequence[Event]:
     async def read(engine: LocalEngine) -> Loaded:
         return await engine.load(await found(engine, run))
 
     loaded = door.enter(read)
-    if loaded.run.workflow != graph.name:
+    if loaded.run.workflow != name:
         raise Refused(
-            f"Run {loaded.run.id} is of {loaded.run.workflow!r}, not of {graph.name!r}. "
+            f"Run {loaded.run.id} is of {loaded.run.workflow!r}, not of {name!r}. "
             f"Name the graph it walks, or another run."
         )
     return loaded.events
+
+
+def _drawn(
+    given: StateGraph[Any] | FactoryWorkflow, events: Sequence[Event] | None, params: str
+) -> StateGraph[Any]:
+    """Return the graph to draw: of a factory that of the run, or for these parameters."""
+    from holdfast.factories import FactoryWorkflow
+
+    if not isinstance(given, FactoryWorkflow):
+        return given
+    if events is not None:
+        return given.graph_of(events[0])
+    read = _params(params)
+    try:
+        return given.drawn(read)[0]
+    except Exception as error:
+        raise Refused(
+            f"Factory {given.name!r} draws nothing for {params}: {type(error).__name__}: {error}. "
+            f"Give the parameters it needs with --params, or a run of it with --run."
+        ) from error
+
+
+def _params(text: str) -> dict[str, Any]:
+    try:
+        read = parse(text, where="--params")
+    except json.JSONDecodeError:
+        read = None
+    if not isinstance(read, dict):
+        raise Refused(f"--params {text!r:.60} is no JSON object. Write '{{\"paper\": 7}}'.")
+    return cast("dict[str, Any]", read)
 
 
 def _document(graph: StateGraph[Any], events: Sequence[Event] | None) -> dict[str, Any]:

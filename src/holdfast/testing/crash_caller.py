@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.checkpoints import Checkpoints
 from holdfast.errors import IllegalMove, RunClosed, RunConflict, RunFailed, RunNotFound
 from holdfast.fronts.function.workflow import Bound
-from holdfast.graph_running import resume
+from holdfast.graph_running import resume, take_back
+from holdfast.graph_streams import walked_by
 from holdfast.machine.signals import Signal
 from holdfast.model.commands import CancelRun, ImportRun, PauseRun, PruneRuns
 from holdfast.model.dump import Sent
@@ -69,10 +70,18 @@ class Caller(Timekeeper):
         except RunClosed:
             return
 
-    async def resume(self, run: str) -> None:
-        """Let a run go on that is paused, failed or stopped; leave one alone that goes on."""
+    async def resume(self, run: str, at: str = "", id: str = "") -> None:
+        """Let a run go on that is paused, failed or stopped; leave one alone that goes on.
+
+        With `at`, take a run of a graph back to where that node was done, once for each id.
+        """
+        handle = self._client.get(run)
+        if at:
+            workflow = walked_by(self._client.app, await self.row(run))
+            await self._surely(lambda: take_back(handle, workflow, at, id=id))
+            return
         with suppress(IllegalMove, RunClosed):
-            await self._surely(lambda: resume(self._client.get(run)))
+            await self._surely(lambda: resume(handle))
 
     async def terminate(self, run: str) -> None:
         """End the run, unless it has ended."""

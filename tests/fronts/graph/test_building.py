@@ -42,8 +42,16 @@ MISTAKES: dict[str, tuple[Callable[[Graph], object], str]] = {
     "name taken": (lambda g: g.add_node("a", nothing), "Node 'a' already exists"),
     "sync body": (lambda g: g.add_node("d", print, body=True), "is no `async def`"),
     "options of a body": (
-        lambda g: g.add_node("d", nothing, body=True, timeout=1),
+        lambda g: g.add_node("d", nothing, body=True, timeout=1, retry=hf.Retry()),
+        "node 'd' takes no retry",
+    ),
+    "options of a workflow": (
+        lambda g: g.add_node("d", hf.App("x").graph("y").workflow, timeout=1),
         "takes no timeout",
+    ),
+    "inline function": (
+        lambda g: g.add_node("d", nothing, inline=True),
+        "'d' cannot be inline as it is. Give a workflow",
     ),
     "isolated": (
         lambda g: g.add_node("d", nothing, isolate="process"),
@@ -122,6 +130,11 @@ def test_a_name_is_taken_once_in_an_app(app: hf.App) -> None:
         app.graph("g")
 
 
+def test_the_time_of_a_body_is_a_duration(graph: Graph) -> None:
+    with pytest.raises(hf.InvalidDuration, match="timeout='1'"):
+        graph.add_node("d", nothing, body=True, timeout="1")
+
+
 def test_validate_lists_every_problem_at_once(app: hf.App) -> None:
     assert app.graph("empty").validate() == ["There are no nodes."]
     graph = app.graph("g")
@@ -149,7 +162,6 @@ def test_validate_knows_dead_ends_forks_and_exits(graph: Graph) -> None:
     graph.set_exit_point("j").add_edge("j", "a")
     assert graph.validate() == [
         "Node 'c' is a dead end: it has no edges and is no exit.",
-        "The edges of 'j' are never taken: it is an exit point.",
         "Branch 'c' of the fork at 'a' never reaches its join.",
     ]
 

@@ -63,8 +63,8 @@ def _lost(graph: Blueprint) -> Iterator[str]:
 def _shadowed(graph: Blueprint) -> Iterator[str]:
     for source, ways in graph.ways.items():
         if source in graph.exits:
-            yield f"The edges of {source!r} are never taken: it is an exit point."
-        elif source in graph.forks:
+            continue  # a run ends there, whatever edges it has
+        if source in graph.forks:
             yield f"The edges of {source!r} are never taken: it has a fork."
         plain = next((i for i, way in enumerate(ways) if _always(way)), len(ways))
         for way in ways[plain + 1 :]:
