@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 import holdfast as hf
 from holdfast.fronts.graph.merging import Branch, merged, rule_of
@@ -130,3 +131,43 @@ def test_a_state_outside_of_runs_belongs_to_none() -> None:
     assert hf.State(run_id="doc-42").set("a", 1).merge({"b": 2}).run_id == "doc-42"
     with pytest.raises(hf.InvalidName):
         hf.State(run_id="no\nid")
+
+
+def test_a_state_tells_what_is_done_to_it() -> None:
+    heard: list[hf.ExecutionEvent] = []
+    state = hf.State({"a": 1}, run_id="r", on_event=heard.append)
+    state.set("b", 2).merge({"c": 3, "d": 4}).clone().without("a")
+    told = [(event.type, dict(event.data)) for event in heard]
+    assert told == [
+        ("state.create", {}),
+        ("state.clone", {"keys": 1}),
+        ("state.set", {"key": "b"}),
+        ("state.clone", {"keys": 2}),
+        ("state.merge", {"keys": 2}),
+        ("state.clone", {"keys": 4}),
+        ("state.clone", {"keys": 4}),
+    ]
+    assert {(event.source, event.run_id) for event in heard} == {("state", "r")}
+
+
+def test_a_secret_is_told_as_a_copy_only() -> None:
+    heard: list[hf.ExecutionEvent] = []
+    hf.State(on_event=heard.append).set_secret("key", "hunter22").delete_secret("key")
+    assert [event.type for event in heard] == ["state.create", "state.clone", "state.clone"]
+    assert "hunter22" not in repr(heard)
+
+
+def test_who_hears_of_a_state_disturbs_nothing_and_is_no_part_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(event: hf.ExecutionEvent) -> None:
+        raise ValueError("no")
+
+    state = hf.State({"a": 1}, on_event=broken).set("a", 2)
+    assert state == hf.State({"a": 2})
+    assert "on_event of a state failed" in caplog.text
+    caplog.clear()
+    assert state.telling(None).set("a", 3)["a"] == 3
+    back: hf.State = TypeAdapter(hf.State).validate_json(TypeAdapter(hf.State).dump_json(state))
+    assert back.set("a", 4)["a"] == 4
+    assert not caplog.text

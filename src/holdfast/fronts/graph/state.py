@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,19 @@ from typing_extensions import TypedDict
 from holdfast.errors import NotInStep
 from holdfast.fronts.graph.exposing import warn_of_exposed
 from holdfast.model.checks import checked_id
+from holdfast.model.executed import ExecutionEvent
 from holdfast.model.secrets import Secret, checked_secret_name
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
+log = logging.getLogger("holdfast.graph")
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+OnEvent = Callable[[ExecutionEvent], object]
 
 
 class Mark(TypedDict, total=False):
@@ -37,17 +43,29 @@ class State(Mapping[str, Any]):
     Its values are what JSON can tell apart: texts, numbers, booleans, None, lists and dicts. Its
     secrets are no part of the map: they are not shown, stored or compared. Give it a `run_id` to
     choose the id of its run.
+
+    `on_event` is called at once with what is done to it and to the states that come of it:
+    `state.create`, `state.clone`, `state.set`, `state.merge`. It is no part of the map either; the
+    states that nodes are given have none (`telling`).
     """
 
-    __slots__ = ("_at", "_data", "_forgotten", "_node", "_run", "_secrets")
+    __slots__ = ("_at", "_data", "_forgotten", "_node", "_on_event", "_run", "_secrets")
 
-    def __init__(self, data: Mapping[str, Any] = NOTHING, *, run_id: str = "") -> None:
+    def __init__(
+        self,
+        data: Mapping[str, Any] = NOTHING,
+        *,
+        run_id: str = "",
+        on_event: OnEvent | None = None,
+    ) -> None:
         warn_of_exposed(data, "State(...)")
         self._data = dict(data)
         self._run = checked_id(run_id) if run_id else ""
         self._node, self._at = "", 0
         self._secrets: Mapping[str, Secret | None] = NOTHING
         self._forgotten: tuple[str, ...] = ()
+        self._on_event = on_event
+        self._tell("create")
 
     def __getitem__(self, key: str) -> Any:
         return self._data[key]
@@ -84,7 +102,9 @@ class State(Mapping[str, Any]):
     def set(self, key: str, value: Any) -> State:
         """Return a state in which `key` has this value; warns if that sounds like a secret."""
         warn_of_exposed({key: value}, "state.set")
-        return self._with({**self._data, key: value})
+        made = self._cloned({**self._data, key: value})
+        made._tell("set", key=key)
+        return made
 
     def merge(self, other: Mapping[str, Any]) -> State:
         """Return a state with the values of both; where both have one, that of `other`.
@@ -92,15 +112,23 @@ class State(Mapping[str, Any]):
         Its run, its place and its secrets are those of this one. Warns as `set` does.
         """
         warn_of_exposed(other, "state.merge")
-        return self._with({**self._data, **other})
+        made = self._cloned({**self._data, **other})
+        made._tell("merge", keys=len(other))
+        return made
 
     def without(self, *keys: str) -> State:
         """Return a state that has none of these keys."""
-        return self._with({key: value for key, value in self._data.items() if key not in keys})
+        return self._cloned({key: value for key, value in self._data.items() if key not in keys})
 
     def clone(self) -> State:
         """Return a state of the same values."""
-        return self._with(dict(self._data))
+        return self._cloned(dict(self._data))
+
+    def telling(self, on_event: OnEvent | None) -> State:
+        """Return a state of which, and of those that come of it, `on_event` hears."""
+        made = self._with(self._data)
+        made._on_event = on_event
+        return made
 
     # --- secrets
 
@@ -110,6 +138,7 @@ class State(Mapping[str, Any]):
         Raises `InvalidName`, or `InvalidValue` for what is no text.
         """
         secret = value if isinstance(value, Secret) else Secret(value)
+        self._tell("clone", keys=len(self))
         return self.holding({**self._secrets, checked_secret_name(name): secret})
 
     def get_secret(self, name: str) -> Secret | None:
@@ -126,6 +155,7 @@ class State(Mapping[str, Any]):
     def delete_secret(self, name: str) -> State:
         """Return a state without that secret: nodes that come later do not get it."""
         kept = {key: secret for key, secret in self._secrets.items() if key != name}
+        self._tell("clone", keys=len(self))
         made = self.holding(kept)
         made._forgotten = tuple(dict.fromkeys((*self._forgotten, name)))
         return made
@@ -152,7 +182,9 @@ class State(Mapping[str, Any]):
     def updated(self, new: Mapping[str, Any], gone: Sequence[str] = ()) -> State:
         """Return a state with these changes, which were looked at before."""
         made = self._with({**self._data, **(new._data if isinstance(new, State) else new)})
-        return made.without(*gone) if gone else made
+        for key in gone:
+            made._data.pop(key, None)
+        return made
 
     def placed(self, run: str, node: str, at: int) -> State:
         """Return a state of that run, which has come from `node`."""
@@ -165,7 +197,21 @@ class State(Mapping[str, Any]):
         made._data = data
         made._run, made._node, made._at = self._run, self._node, self._at
         made._secrets, made._forgotten = self._secrets, self._forgotten
+        made._on_event = self._on_event
         return made
+
+    def _cloned(self, data: dict[str, Any]) -> State:
+        self._tell("clone", keys=len(self))
+        return self._with(data)
+
+    def _tell(self, what: str, **data: object) -> None:
+        if self._on_event is None:
+            return
+        try:
+            now = datetime.now(UTC)
+            self._on_event(ExecutionEvent(f"state.{what}", now, "state", data, self._run, 0))
+        except Exception:
+            log.exception("on_event of a state failed")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
