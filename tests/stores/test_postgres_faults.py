@@ -14,11 +14,16 @@ import pytest
 import holdfast as hf
 from holdfast.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.kernel.dispatch import decide
+from holdfast.model.annotations import Annotations, LogLine
+from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
+from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Renew
 from holdfast.ports.store import Store
+from holdfast.stores import processes
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.takeover import Left, take_over
 from holdfast.stores.postgres.target import SETTINGS, Target
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
@@ -226,27 +231,67 @@ async def test_who_follows_a_history_misses_nothing(postgres_store, runs, events
     assert said.keys() == {"applied", "moved"}
 
 
-async def take_over(harness: Harness, other: Store) -> None:
-    await harness.reap("A", known_dead=True)
-    await other.claim(Claim("default", "B", ("w",), 1, LEASE, eager=True))
+async def queued(beside: asyncpg.Connection, sessions: int) -> None:
+    """Wait until so many sessions wait for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(10):
+        while await beside.fetchval(waiting) < sessions:
+            pass
 
 
-async def test_a_zombie_writes_nothing_after_a_takeover(postgres_store):
-    """E2: the guard stands in the writing statement, so there is no moment before it."""
-    async with opened(postgres_store) as harness:
-        other = await harness.another()
-        for n in range(60):
-            run = await harness.held(f"r{n}", worker="A")
+def late_turns(harness: Harness, run: Run, other: Run) -> dict[str, list[CommitTurn]]:
+    """Return a turn of `run` for each of the statements that turns are written by."""
+    keys = [answer(f"late#{n}") for n in (1, 2, 3)]
+    said = Annotations(lines=(LogLine(1, 20, "shop", "hello"),))
+    return {
+        "one event": [harness.turn(run, *keys[:1])],
+        "two events": [harness.turn(run, *keys[:2])],
+        "three events": [harness.turn(run, *keys)],
+        "of a group": [harness.turn(run, *keys[:1]), harness.turn(other, answer("o#1"))],
+        "of any kind": [harness.turn(run, *keys[:1], annotations=said)],
+    }
 
-            late = harness.commit(run, answer("late#1"))
-            told, _ = await asyncio.gather(late, take_over(harness, other))
-            events = (await harness.load(run.id)).events
-            assert told in ("applied", "lost")
-            assert [e.key for e in events[1:]] == (["late#1"] if told == "applied" else [])
-            row = await harness.row(run.id)
-            assert (row.owner, row.epoch) == ("B", 2)
-            close = harness.turn(row, event("run.completed"), status="completed")
-            assert await harness.send(close, other) == "applied"
+
+TURNS = ("one event", "two events", "three events", "of a group", "of any kind")
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["takeover first", "commit first"])
+@pytest.mark.parametrize("how", TURNS)
+async def test_a_zombie_writes_nothing_after_a_takeover(postgres_store, how, is_late):
+    """E2: the guard stands in the writing statement, so there is no moment before it.
+
+    Both wait for the row, in this order or the other, and both have looked at it before.
+    """
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        run, bystander = await harness.held("r", worker="A"), await harness.held("o", worker="C")
+        turns = late_turns(harness, run, bystander)[how]
+        newcomer = await harness.another()
+        assert isinstance(newcomer, PostgresStore)
+        left = Left("A", processes.this(), run.ns, run.id, run.workflow, run.version)
+        claim = Claim("default", "B", ("w",), 1, LEASE, strikes=5)
+        taking = take_over(newcomer._claims, claim, [left], newcomer.test_time())
+        both = [taking, harness.send_all(turns)]
+        async with session(postgres_store) as third, third.transaction():
+            await third.execute("SELECT FROM holdfast.runs WHERE id = 'r' FOR UPDATE")
+            waiting = []
+            for each in both if is_late else reversed(both):
+                waiting.append(asyncio.ensure_future(each))
+                await queued(beside, len(waiting))
+        answers = await asyncio.gather(*waiting)
+        claimed, told = answers if is_late else reversed(answers)
+        assert told == ["lost" if is_late else "applied", *["applied"] * (len(turns) - 1)]
+        assert ids(claimed.runs) == ["r"]
+        stored = [] if is_late else [each.key for each in turns[0].events]
+        loaded = await harness.load("r")
+        assert [each.key for each in loaded.events[1:]] == stored
+        assert loaded.run == claimed.runs[0]
+        row = loaded.run
+        assert (row.owner, row.epoch, row.seq) == ("B", run.epoch + 1, 1 + len(stored))
+        close = harness.turn(row, event("run.completed"), status="completed")
+        assert await harness.send(close, newcomer) == "applied"
 
 
 async def test_no_run_sleeps_beside_an_unread_message(postgres_store):
