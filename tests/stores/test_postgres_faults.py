@@ -1,12 +1,14 @@
 """Lost connections, crashed servers, races: what was measured before it was designed, kept true."""
 
 import asyncio
+import json
 import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -21,7 +23,7 @@ from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Renew
 from holdfast.ports.store import Store
 from holdfast.stores import processes
-from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres import PostgresStore, claims
 from holdfast.stores.postgres.statements import queries
 from holdfast.stores.postgres.takeover import Left, take_over
 from holdfast.stores.postgres.target import SETTINGS, Target
@@ -171,14 +173,49 @@ async def test_a_cancelled_caller_leaves_a_whole_write_or_none(postgres_store):
             assert len(kinds) == row.seq + 1
 
 
-async def test_a_claim_of_one_takes_one(postgres_store):
-    """E5b: without a materialised CTE a claim of one took all 200."""
+NAIVE = """
+UPDATE holdfast.runs SET owner = owner WHERE id IN (
+    SELECT id FROM holdfast.runs WHERE status = 'pending' LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+"""
+"""What everybody writes first."""
+WORST = ("hashjoin", "mergejoin", "material", "memoize", "hashagg", "sort", "indexscan")
+"""What a session must not plan with, so that the inner side of a join is run for every row."""
+
+
+@pytest.mark.parametrize("hints", [(), ("r000",)], ids=["by lanes", "by name"])
+async def test_a_claim_of_one_takes_one(postgres_store, hints):
+    """E5b: by the plan at hand, what everybody writes first takes all 200."""
     async with opened(postgres_store) as harness, session(postgres_store) as beside:
         await harness.send_all([harness.starting(f"r{n:03}") for n in range(200)])
         await beside.execute("ANALYZE holdfast.runs")
-        assert ids((await harness.claim("A", limit=1, eager=True)).runs) == ["r000"]
+        await beside.execute("; ".join(f"SET enable_{what} = off" for what in WORST))
+        undone = beside.transaction()
+        await undone.start()
+        assert await beside.execute(NAIVE) == "UPDATE 200"
+        await undone.rollback()
+
+        claim = Claim("default", "A", ("w",), 1, LEASE, strikes=5, hints=hints)
+        asked = SQL.claim_named if hints else claims.TAKE
+        bound = asked.bound(claims.taking(claim, harness.store.now()))
+        [[plan]] = await beside.fetch(f"EXPLAIN (FORMAT JSON) {asked.text}", *bound)
+        taken = claims.taken(await beside.fetch(asked.text, *bound))
+        assert ids(taken.runs) == ["r000"]
         running = "SELECT count(*) FROM holdfast.runs WHERE status = 'running'"
         assert await beside.fetchval(running) == 1
+        # What is planned apart is carried out once, whatever it is joined with.
+        assert locked_in(json.loads(plan)) == ({"chosen"} if hints else {"sound", "suspects"})
+        assert "CTE chosen" in plan
+
+
+def locked_in(plan: Any, name: str = "") -> set[str]:
+    """Return the names of the parts of a plan that lock rows."""
+    if isinstance(plan, list):
+        return set().union(*(locked_in(each, name) for each in plan))
+    plan = plan.get("Plan", plan)
+    name = plan.get("Subplan Name", "").removeprefix("CTE ") or name
+    here = {name} if plan["Node Type"] == "LockRows" else set()
+    return here | locked_in(plan.get("Plans", []), name)
 
 
 async def follow(harness: Harness, seen: dict[str, list[Event]]) -> None:
