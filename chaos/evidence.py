@@ -9,6 +9,9 @@ from chaos.driver import Told
 from chaos.journal import Pages
 from holdfast.model.dump import Dump
 
+UNTIL_TAKEN = "SIGSTOP until taken over"
+"""The fault after which a commit must be refused."""
+
 
 class Fault(NamedTuple):
     """Something that was broken, and whom it hit."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.driver import NS
-from chaos.evidence import Evidence, Fault
+from chaos.evidence import UNTIL_TAKEN, Evidence, Fault
 from chaos.flows import FARM_SLOTS, NARROW_SLOTS, PAID, TOILED, ticked
 from chaos.journal import Line, Refused
 from chaos.verdict import FREEZE, judge
@@ -133,6 +133,10 @@ def zombie_that_nobody_refused(evidence: Evidence) -> Evidence:
     return with_lines(evidence, (mine._replace(mark="lost"), *lines))._replace(faults=(frozen,))
 
 
+def frozen_host_that_nobody_refused(evidence: Evidence) -> Evidence:
+    return evidence._replace(faults=(Fault(UNTIL_TAKEN, 1, (1,), until=2),))
+
+
 def row_without_a_record(evidence: Evidence) -> Evidence:
     place, _ = evidence.booked[0]
     return evidence._replace(booked=(*evidence.booked, (place, "of a zombie")))
@@ -219,6 +223,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (accepted_cancel_without_effect, "its cancel was accepted"),
     (run_that_never_ends, "is still waiting"),
     (zombie_that_nobody_refused, "zombie: 1 steps of frozen hosts"),
+    (frozen_host_that_nobody_refused, "zombie: 1 hosts were frozen past their lease"),
     (row_without_a_record, "booking: default/ledger-"),
     (row_that_is_missing, "1 rows are missing"),
     (row_that_is_doubled, "that are not recorded"),
