@@ -38,3 +38,5 @@ class Evidence(NamedTuple):
     """What calls of the driver raised that they must not."""
     booked: tuple[tuple[str, str], ...] = ()
     """The rows that transactions wrote to their own table: for which step, by which execution."""
+    changed: tuple[str, ...] = ()
+    """What was not as it had been when the store was looked at again."""

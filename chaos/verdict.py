@@ -70,6 +70,7 @@ def _invariants(evidence: Evidence) -> Iterator[str]:
     )
     for violation in invariants.check(evidence.dump._replace(journal=journal)):
         yield str(violation)
+    yield from evidence.changed
 
 
 def _ends(evidence: Evidence) -> Iterator[str]:

@@ -199,6 +199,10 @@ def blob_that_is_gone(evidence: Evidence) -> Evidence:
     return evidence._replace(dump=evidence.dump._replace(unread=(gone,)))
 
 
+def event_that_was_another(evidence: Evidence) -> Evidence:
+    return evidence._replace(changed=("I1 chain-0: event 2 is not what it was",))
+
+
 def host_that_ended(evidence: Evidence) -> Evidence:
     return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
 
@@ -234,6 +238,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (crowded_jobs, "held slots of queue farm"),
     (slot_without_a_run, "slot: tick has no run between"),
     (blob_that_is_gone, "invariant: I14"),
+    (event_that_was_another, "invariant: I1 chain-0"),
     (host_that_ended, "host: host a"),
     (call_that_raised, "call: run 7"),
 ]
