@@ -20,6 +20,7 @@ from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
 from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Renew
+from holdfast.ports.reply import Reply
 from holdfast.ports.store import Store
 from holdfast.stores import processes
 from holdfast.stores.postgres import PostgresStore, claims
@@ -169,7 +170,9 @@ async def left(writing: "asyncio.Future[Any]") -> None:
 
 async def pushed(harness: Harness, run: Run) -> None:
     """Commit in the caller's own task, as the step does whose result it is."""
-    work = harness.store.write([decide(harness.turn(run, answer("a#1")))]).push()
+    reply = harness.store.write([decide(harness.turn(run, answer("a#1")))])
+    assert isinstance(reply, Reply)
+    work = reply.push()
     assert work is not None
     await work
 

@@ -1,6 +1,7 @@
 """The watcher complains of what changed between two looks, and of nothing else."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_run_that_goes_on_is_none(held: Dump) -> None:
 @pytest.mark.parametrize(
     "change", [{"payload": b"2"}, {"at": 1}, {"key": "b#1"}, {"epoch": 9}, {"digest": b"other"}]
 )
-def test_an_event_that_changes_is_one(held: Dump, change: dict[str, object]) -> None:
+def test_an_event_that_changes_is_one(held: Dump, change: dict[str, Any]) -> None:
     event = held.events["default", "r"][1]
     assert complaints(held, changed(held, event._replace(**change))) == ["I1"]
 
