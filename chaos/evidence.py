@@ -9,6 +9,9 @@ from chaos.driver import Told
 from chaos.journal import Pages
 from holdfast.model.dump import Dump
 
+UNTIL_TAKEN = "SIGSTOP until taken over"
+"""The fault after which a commit must be refused."""
+
 
 class Fault(NamedTuple):
     """Something that was broken, and whom it hit."""
@@ -35,3 +38,5 @@ class Evidence(NamedTuple):
     """What calls of the driver raised that they must not."""
     booked: tuple[tuple[str, str], ...] = ()
     """The rows that transactions wrote to their own table: for which step, by which execution."""
+    changed: tuple[str, ...] = ()
+    """What was not as it had been when the store was looked at again."""

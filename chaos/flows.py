@@ -43,6 +43,10 @@ class Ending:
     marks: list[str]
 
 
+WORKED = "work#"
+"""How the keys of steps begin that are done again by whoever takes their run."""
+
+
 @app.step
 async def work(n: int) -> Done:
     mark = note()

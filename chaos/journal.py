@@ -104,6 +104,18 @@ def busy(path: Path) -> set[int]:
     return {line.pid for line in _parsed(tail).lines if line.at > since}
 
 
+def is_taken(path: Path, pid: int, start: int, step: str) -> bool:
+    """Tell whether others execute a step that this process had begun, and not recorded.
+
+    Only what is written down after `start`, a place in the file, is looked at.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, start))
+        lines = [each for each in _parsed(file.read().decode()).lines if each.key.startswith(step)]
+    mine = {(line.run, line.key): line.epoch for line in lines if line.pid == pid}
+    return any(line.epoch > mine.get((line.run, line.key), line.epoch) for line in lines)
+
+
 def read(path: Path) -> Pages:
     """Return what was written down so far."""
     return _parsed(path.read_text())

@@ -13,8 +13,9 @@ from random import Random
 from typing import BinaryIO
 
 from chaos import journal
-from chaos.evidence import Fault
+from chaos.evidence import UNTIL_TAKEN, Fault
 from chaos.fleet import Fleet, Host
+from chaos.flows import WORKED
 from chaos.places import Place
 from chaos.plan import Plan
 
@@ -30,6 +31,8 @@ SWALLOWED = ("writes", "writes", "claims", "heartbeat")
 SWALLOW_WITHIN = 3.0
 FREEZES = ((0.8, 1.2), (1.2, 2.0))
 """How many leases a freeze lasts: until just when others take over, or well after that."""
+TAKEN_WITHIN = 5.0
+"""How many leases it may take until others have what a frozen host held."""
 FROZEN_WRITING = 0.2
 """How often a host may be frozen while it writes to a SQLite file."""
 ZOMBIE = 1.0
@@ -57,6 +60,7 @@ class Nemesis:
         hosts: dict[str, Break] = {
             "SIGKILL": self._kill, "SIGKILL of all": self._kill_all,
             "SIGSTOP": self._freeze, "SIGSTOP of all": self._freeze_all,
+            UNTIL_TAKEN: self._freeze_until_taken,
             "SIGTERM": self._leave, "SIGTERM of all": self._leave_all,
         }  # fmt: skip
         wires: dict[str, Break] = {
@@ -69,7 +73,8 @@ class Nemesis:
 
     async def rage(self, seconds: float) -> None:
         """Break things for so long, then mend all that is broken."""
-        until, deck = time.monotonic() + seconds, list[str]()
+        # What must show that commits are refused comes first, so that it does in short rounds too.
+        until, deck = time.monotonic() + seconds, [UNTIL_TAKEN]
         pace = min(1.0, seconds / 30)
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(left, pace * self._chance.uniform(*PAUSE)))
@@ -141,19 +146,39 @@ class Nemesis:
         """Stop all; whoever goes on first finds that the leases of the others are over."""
         self._frozen_for_a_while("SIGSTOP of all", await self._at_work(len(self._fleet.hosts)))
 
+    async def _freeze_until_taken(self) -> None:
+        """Stop one until others do what it has begun: when it goes on, it is surely a zombie.
+
+        Nothing else is broken meanwhile, or nobody might dare to take anything.
+        """
+        if (host := await self._victim()) is not None:
+            taken = self._taken(host.pid, self._path.stat().st_size - journal.TAIL)
+            await self._frozen(host, self._note(UNTIL_TAKEN, host), taken, writing=0.0)
+
+    async def _taken(self, pid: int, start: int) -> None:
+        until = time.monotonic() + self._lease * TAKEN_WITHIN
+        while not journal.is_taken(self._path, pid, start, WORKED):
+            if time.monotonic() > until:
+                return
+            await asyncio.sleep(0.02)
+
     def _frozen_for_a_while(self, kind: str, hosts: Sequence[Host]) -> None:
         at = _now()
         for host in hosts:
-            self._busy.add(host.name)
-            self._while(self._frozen(host, self._note(kind, host, at=at)))
+            leases = self._chance.uniform(*self._chance.choice(FREEZES))
+            fault, slept = self._note(kind, host, at=at), asyncio.sleep(self._lease * leases)
+            self._while(self._frozen(host, fault, slept, writing=FROZEN_WRITING))
 
-    async def _frozen(self, host: Host, fault: Fault) -> None:
+    async def _frozen(
+        self, host: Host, fault: Fault, meanwhile: Awaitable[None], *, writing: float
+    ) -> None:
         """Stop a host past its lease, then let it go on with what it has in hand."""
         pid = host.pid
+        self._busy.add(host.name)
         try:
-            async with self._beside_writes():
+            async with self._beside_writes(writing):
                 host.freeze()
-            await asyncio.sleep(self._lease * self._chance.uniform(*self._chance.choice(FREEZES)))
+            await meanwhile
             woken = _now()
             host.thaw(pid)
             # A zombie needs a moment to do what it must not.
@@ -165,12 +190,12 @@ class Nemesis:
             self._busy.discard(host.name)
 
     @asynccontextmanager
-    async def _beside_writes(self) -> AsyncGenerator[None]:
-        """See to it that nobody writes to a SQLite file meanwhile, most of the time.
+    async def _beside_writes(self, unless: float) -> AsyncGenerator[None]:
+        """See to it that nobody writes to a SQLite file meanwhile, but for so often.
 
         Whoever is frozen while it writes holds up all others until it goes on, and is no zombie.
         """
-        if self._place.lock is None or self._chance.random() < FROZEN_WRITING:
+        if self._place.lock is None or self._chance.random() < unless:
             yield
             return
         with self._place.lock.open("rb") as file:

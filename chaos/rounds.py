@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -24,11 +25,15 @@ from chaos.plan import Plan
 from chaos.recovery import Stop, stops
 from chaos.verdict import Violation
 from holdfast.compose import store_of
+from holdfast.errors import StoreError
 from holdfast.model.dump import Dump
 from holdfast.testing.invariants import Dumping
+from holdfast.testing.watching import Watcher
 
 DRAIN = 60.0
 """Seconds that all runs may take to end after the last fault."""
+LOOK = 4.0
+"""Seconds between two looks at all that is stored."""
 
 
 @dataclass(slots=True)
@@ -68,19 +73,25 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
     began = time.monotonic()
     os.environ["HOLDFAST_BLOBS"] = f"file://{folder / 'blobs'}"  # for the hosts too
     fleet = Fleet(place.hosts, path, folder / "hosts.log", plan.lease)
-    nemesis = Nemesis(place, fleet, path, plan)
+    nemesis, watcher = Nemesis(place, fleet, path, plan), Watcher()
     async with app.open(place.driver, worker=False, settings=hf.Settings(poll=0.2)) as client:
         driver = Driver(client, plan.seed, window=plan.window)
         async with fleet:
             await fleet.ready()
             driving = asyncio.create_task(driver.drive(plan.seconds, DRAIN))
+            watching = asyncio.create_task(watch(place.url, watcher))
             await nemesis.rage(plan.seconds)
             calm = time.monotonic()
             await driving
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             drained = time.monotonic() - calm
+    stored = await dump(place.url)
+    watcher.see(stored)
     evidence = Evidence(
-        await dump(place.url), journal.read(path), driver.told, tuple(nemesis.faults),
+        stored, journal.read(path), driver.told, tuple(nemesis.faults),
         tuple(fleet.violations), tuple(driver.violations), await place.bookings(),
+        tuple(map(str, watcher.violations)),
     )  # fmt: skip
     return Finding(
         plan=plan,
@@ -94,6 +105,15 @@ async def _play(plan: Plan, place: Place, folder: Path) -> Finding:
         took=time.monotonic() - began,
         drained=drained,
     )
+
+
+async def watch(url: str, watcher: Watcher) -> None:
+    """Look at all that is stored again and again, as far as the store lets us."""
+    while True:
+        await asyncio.sleep(LOOK)
+        with contextlib.suppress(StoreError):
+            # In a thread: the wires of the hosts go through this loop.
+            watcher.see(await asyncio.to_thread(asyncio.run, dump(url)))
 
 
 async def dump(url: str) -> Dump:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from chaos.driver import Told
-from chaos.evidence import Evidence
+from chaos.evidence import UNTIL_TAKEN, Evidence
 from chaos.flows import (
     BOOKED,
     EVERY,
@@ -70,6 +70,7 @@ def _invariants(evidence: Evidence) -> Iterator[str]:
     )
     for violation in invariants.check(evidence.dump._replace(journal=journal)):
         yield str(violation)
+    yield from evidence.changed
 
 
 def _ends(evidence: Evidence) -> Iterator[str]:
@@ -252,6 +253,9 @@ def _zombies(evidence: Evidence) -> Iterator[str]:
     taken = taken_from_frozen(evidence)
     if taken and not fenced(evidence):
         yield f"{taken} steps of frozen hosts were done by others, and no commit was refused"
+    frozen = sum(fault.kind == UNTIL_TAKEN and fault.until > 0 for fault in evidence.faults)
+    if frozen and not fenced(evidence):
+        yield f"{frozen} hosts were frozen past their lease, and no commit was refused"
 
 
 def _hosts(evidence: Evidence) -> Iterator[str]:

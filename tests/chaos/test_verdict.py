@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.driver import NS
-from chaos.evidence import Evidence, Fault
+from chaos.evidence import UNTIL_TAKEN, Evidence, Fault
 from chaos.flows import FARM_SLOTS, NARROW_SLOTS, PAID, TOILED, ticked
 from chaos.journal import Line, Refused
 from chaos.verdict import FREEZE, judge
@@ -133,6 +133,10 @@ def zombie_that_nobody_refused(evidence: Evidence) -> Evidence:
     return with_lines(evidence, (mine._replace(mark="lost"), *lines))._replace(faults=(frozen,))
 
 
+def frozen_host_that_nobody_refused(evidence: Evidence) -> Evidence:
+    return evidence._replace(faults=(Fault(UNTIL_TAKEN, 1, (1,), until=2),))
+
+
 def row_without_a_record(evidence: Evidence) -> Evidence:
     place, _ = evidence.booked[0]
     return evidence._replace(booked=(*evidence.booked, (place, "of a zombie")))
@@ -195,6 +199,10 @@ def blob_that_is_gone(evidence: Evidence) -> Evidence:
     return evidence._replace(dump=evidence.dump._replace(unread=(gone,)))
 
 
+def event_that_was_another(evidence: Evidence) -> Evidence:
+    return evidence._replace(changed=("I1 chain-0: event 2 is not what it was",))
+
+
 def host_that_ended(evidence: Evidence) -> Evidence:
     return evidence._replace(hosts=("host a (1) ended by itself, with 1",))
 
@@ -219,6 +227,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (accepted_cancel_without_effect, "its cancel was accepted"),
     (run_that_never_ends, "is still waiting"),
     (zombie_that_nobody_refused, "zombie: 1 steps of frozen hosts"),
+    (frozen_host_that_nobody_refused, "zombie: 1 hosts were frozen past their lease"),
     (row_without_a_record, "booking: default/ledger-"),
     (row_that_is_missing, "1 rows are missing"),
     (row_that_is_doubled, "that are not recorded"),
@@ -229,6 +238,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (crowded_jobs, "held slots of queue farm"),
     (slot_without_a_run, "slot: tick has no run between"),
     (blob_that_is_gone, "invariant: I14"),
+    (event_that_was_another, "invariant: I1 chain-0"),
     (host_that_ended, "host: host a"),
     (call_that_raised, "call: run 7"),
 ]

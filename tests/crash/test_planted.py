@@ -7,10 +7,11 @@ import pytest
 from holdfast.testing.crash_sweep import Kind, faults_of, run, sweep
 from holdfast.testing.crash_world import Plant
 from tests.crash.planted import PLANTED as MOST
-from tests.crash.planted import CountsNothing, Planted, plain
+from tests.crash.planted import CountsNothing, Planted, Wrapper, plain
 from tests.crash.planted_cache import KeepsFirst, never_expiring
 from tests.crash.planted_graphs import asking_again, from_the_start, without_secrets
 from tests.crash.planted_jobs import LeavesGhosts, TakesFromAnybody
+from tests.crash.planted_looks import KeepsEpochs, Rewrites
 from tests.crash.scenarios import SCENARIOS
 
 PLANTED: dict[str, Planted] = {
@@ -71,6 +72,12 @@ def test_the_sweep_finds_it(
     assert report.violations, f"{bug} was not found by {scenario.name}"
     caught = f"planted: {bug}: caught by {scenario.name} on {store}, {report.violations[0][:160]}"
     record_property("crash", caught)
+
+
+@pytest.mark.parametrize(("bug", "invariant"), [(Rewrites, "I1"), (KeepsEpochs, "I2")])
+def test_what_is_not_as_it_was_is_found(bug: type[Wrapper], invariant: str, store: Kind) -> None:
+    report = sweep(SCENARIOS["chain"], store, plant=lambda: Plant(below=bug), stop_at_first=True)
+    assert any(f": {invariant} chain:" in each for each in report.violations), report.violations
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -1,12 +1,13 @@
 """Lost connections, crashed servers, races: what was measured before it was designed, kept true."""
 
 import asyncio
-import random
+import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -14,11 +15,17 @@ import pytest
 import holdfast as hf
 from holdfast.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.kernel.dispatch import decide
+from holdfast.model.annotations import Annotations, LogLine
+from holdfast.model.commands import CommitTurn
 from holdfast.model.events import Event
+from holdfast.model.run import Run
 from holdfast.model.writes import Claim, Renew
+from holdfast.ports.reply import Reply
 from holdfast.ports.store import Store
-from holdfast.stores.postgres import PostgresStore
+from holdfast.stores import processes
+from holdfast.stores.postgres import PostgresStore, claims
 from holdfast.stores.postgres.statements import queries
+from holdfast.stores.postgres.takeover import Left, take_over
 from holdfast.stores.postgres.target import SETTINGS, Target
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import LEASE, answer, event, ids
@@ -52,6 +59,17 @@ async def cut(beside: asyncpg.Connection, *, waiting: bool) -> None:
     ending = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {which}"
     async with asyncio.timeout(10):
         while not await beside.fetchval(ending):
+            pass
+
+
+async def queued(beside: asyncpg.Connection, sessions: int) -> None:
+    """Wait until so many sessions wait for a lock, and no more."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(10):
+        while await beside.fetchval(waiting) != sessions:
             pass
 
 
@@ -143,37 +161,112 @@ async def test_a_link_that_goes_deaf_at_once_is_not_waited_for(postgres_store, m
                 await Target(proxy.url).connect({})
 
 
-async def test_a_cancelled_caller_leaves_a_whole_write_or_none(postgres_store):
-    """E11: to stop waiting says nothing about the commit."""
-    async with opened(postgres_store) as harness:
-        runs = [await harness.held(f"r{n}") for n in range(30)]
-        chance = random.Random(7)
-
-        async def write_and_leave(n: int) -> None:
-            writing = asyncio.ensure_future(harness.commit(runs[n], answer("a#1")))
-            await asyncio.sleep(chance.random() * 0.002)
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-
-        await asyncio.gather(*map(write_and_leave, range(30)))
-        for run in runs:
-            row = await harness.row(run.id)
-            if await harness.commit(row, answer("b#1")) == "moved":
-                # What nobody waited for any more was still on its way when the row was read.
-                row = await harness.row(run.id)
-                assert await harness.commit(row, answer("b#1")) == "applied"
-            kinds = await harness.kinds(run.id)
-            assert len(kinds) == row.seq + 1
+async def left(writing: "asyncio.Future[Any]") -> None:
+    """Stop waiting for a write."""
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
 
 
-async def test_a_claim_of_one_takes_one(postgres_store):
-    """E5b: without a materialised CTE a claim of one took all 200."""
+async def pushed(harness: Harness, run: Run) -> None:
+    """Commit in the caller's own task, as the step does whose result it is."""
+    reply = harness.store.write([decide(harness.turn(run, answer("a#1")))])
+    assert isinstance(reply, Reply)
+    work = reply.push()
+    assert work is not None
+    await work
+
+
+@pytest.mark.parametrize("is_ended", [True, False], ids=["its session ends", "it goes on"])
+async def test_a_write_whose_caller_left_before_the_commit_is_whole_or_not_there(
+    postgres_store, is_ended
+):
+    """E11: to stop waiting says nothing about the commit, which still waits for the row.
+
+    Who asks again by the run, the epoch and the length it knew is told what came of it.
+    """
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        run = await harness.held("r")
+        async with session(postgres_store) as third, third.transaction():
+            await third.execute("SELECT FROM holdfast.runs FOR UPDATE")
+            writing = asyncio.ensure_future(pushed(harness, run))
+            await queued(beside, 1)
+            await left(writing)
+            if is_ended:
+                await cut(beside, waiting=True)
+                await queued(beside, 0)
+            assert (await harness.row("r")).seq == 1
+            again = asyncio.ensure_future(harness.commit(run, answer("a#1")))
+            await queued(beside, 1 if is_ended else 2)
+        assert await again == ("applied" if is_ended else "moved")
+        assert await harness.kinds("r") == ["run.started", "step.completed"]
+
+
+async def test_a_write_whose_caller_left_after_the_commit_is_there(postgres_store):
+    """E11: as above, and the answer that nobody waited for was on its way."""
+    async with (
+        session(postgres_store) as beside,
+        proxied(postgres_store) as proxy,
+        opened(proxy.url) as harness,
+    ):
+        before = await harness.held("before")
+        assert await harness.commit(before, answer("a#1")) == "applied", "now it is prepared"
+        run = await harness.held("r")
+        proxy.swallows = True
+        writing = asyncio.ensure_future(pushed(harness, run))
+        async with asyncio.timeout(10):
+            while await beside.fetchval("SELECT seq FROM holdfast.runs WHERE id = 'r'") == 1:
+                pass
+        await left(writing)
+        proxy.swallows = False
+        assert (await harness.row("r")).seq == 2
+        assert await harness.commit(run, answer("a#1")) == "moved"
+        assert await harness.kinds("r") == ["run.started", "step.completed"]
+
+
+NAIVE = """
+UPDATE holdfast.runs SET owner = owner WHERE id IN (
+    SELECT id FROM holdfast.runs WHERE status = 'pending' LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+"""
+"""What everybody writes first."""
+WORST = ("hashjoin", "mergejoin", "material", "memoize", "hashagg", "sort", "indexscan")
+"""What a session must not plan with, so that the inner side of a join is run for every row."""
+
+
+@pytest.mark.parametrize("hints", [(), ("r000",)], ids=["by lanes", "by name"])
+async def test_a_claim_of_one_takes_one(postgres_store, hints):
+    """E5b: by the plan at hand, what everybody writes first takes all 200."""
     async with opened(postgres_store) as harness, session(postgres_store) as beside:
         await harness.send_all([harness.starting(f"r{n:03}") for n in range(200)])
         await beside.execute("ANALYZE holdfast.runs")
-        assert ids((await harness.claim("A", limit=1, eager=True)).runs) == ["r000"]
+        await beside.execute("; ".join(f"SET enable_{what} = off" for what in WORST))
+        undone = beside.transaction()
+        await undone.start()
+        assert await beside.execute(NAIVE) == "UPDATE 200"
+        await undone.rollback()
+
+        claim = Claim("default", "A", ("w",), 1, LEASE, strikes=5, hints=hints)
+        asked = SQL.claim_named if hints else claims.TAKE
+        bound = asked.bound(claims.taking(claim, harness.store.now()))
+        [[plan]] = await beside.fetch(f"EXPLAIN (FORMAT JSON) {asked.text}", *bound)
+        taken = claims.taken(await beside.fetch(asked.text, *bound))
+        assert ids(taken.runs) == ["r000"]
         running = "SELECT count(*) FROM holdfast.runs WHERE status = 'running'"
         assert await beside.fetchval(running) == 1
+        # What is planned apart is carried out once, whatever it is joined with.
+        assert locked_in(json.loads(plan)) == ({"chosen"} if hints else {"sound", "suspects"})
+        assert "CTE chosen" in plan
+
+
+def locked_in(plan: Any, name: str = "") -> set[str]:
+    """Return the names of the parts of a plan that lock rows."""
+    if isinstance(plan, list):
+        return set().union(*(locked_in(each, name) for each in plan))
+    plan = plan.get("Plan", plan)
+    name = plan.get("Subplan Name", "").removeprefix("CTE ") or name
+    here = {name} if plan["Node Type"] == "LockRows" else set()
+    return here | locked_in(plan.get("Plans", []), name)
 
 
 async def follow(harness: Harness, seen: dict[str, list[Event]]) -> None:
@@ -226,27 +319,56 @@ async def test_who_follows_a_history_misses_nothing(postgres_store, runs, events
     assert said.keys() == {"applied", "moved"}
 
 
-async def take_over(harness: Harness, other: Store) -> None:
-    await harness.reap("A", known_dead=True)
-    await other.claim(Claim("default", "B", ("w",), 1, LEASE, eager=True))
+def late_turns(harness: Harness, run: Run, other: Run) -> dict[str, list[CommitTurn]]:
+    """Return a turn of `run` for each of the statements that turns are written by."""
+    keys = [answer(f"late#{n}") for n in (1, 2, 3)]
+    said = Annotations(lines=(LogLine(1, 20, "shop", "hello"),))
+    return {
+        "one event": [harness.turn(run, *keys[:1])],
+        "two events": [harness.turn(run, *keys[:2])],
+        "three events": [harness.turn(run, *keys)],
+        "of a group": [harness.turn(run, *keys[:1]), harness.turn(other, answer("o#1"))],
+        "of any kind": [harness.turn(run, *keys[:1], annotations=said)],
+    }
 
 
-async def test_a_zombie_writes_nothing_after_a_takeover(postgres_store):
-    """E2: the guard stands in the writing statement, so there is no moment before it."""
-    async with opened(postgres_store) as harness:
-        other = await harness.another()
-        for n in range(60):
-            run = await harness.held(f"r{n}", worker="A")
+TURNS = ("one event", "two events", "three events", "of a group", "of any kind")
 
-            late = harness.commit(run, answer("late#1"))
-            told, _ = await asyncio.gather(late, take_over(harness, other))
-            events = (await harness.load(run.id)).events
-            assert told in ("applied", "lost")
-            assert [e.key for e in events[1:]] == (["late#1"] if told == "applied" else [])
-            row = await harness.row(run.id)
-            assert (row.owner, row.epoch) == ("B", 2)
-            close = harness.turn(row, event("run.completed"), status="completed")
-            assert await harness.send(close, other) == "applied"
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["takeover first", "commit first"])
+@pytest.mark.parametrize("how", TURNS)
+async def test_a_zombie_writes_nothing_after_a_takeover(postgres_store, how, is_late):
+    """E2: the guard stands in the writing statement, so there is no moment before it.
+
+    Both wait for the row, in this order or the other, and both have looked at it before.
+    """
+    async with opened(postgres_store) as harness, session(postgres_store) as beside:
+        run, bystander = await harness.held("r", worker="A"), await harness.held("o", worker="C")
+        turns = late_turns(harness, run, bystander)[how]
+        newcomer = await harness.another()
+        assert isinstance(newcomer, PostgresStore)
+        left = Left("A", processes.this(), run.ns, run.id, run.workflow, run.version)
+        claim = Claim("default", "B", ("w",), 1, LEASE, strikes=5)
+        taking = take_over(newcomer._claims, claim, [left], newcomer.test_time())
+        both = [taking, harness.send_all(turns)]
+        async with session(postgres_store) as third, third.transaction():
+            await third.execute("SELECT FROM holdfast.runs WHERE id = 'r' FOR UPDATE")
+            waiting = []
+            for each in both if is_late else reversed(both):
+                waiting.append(asyncio.ensure_future(each))
+                await queued(beside, len(waiting))
+        answers = await asyncio.gather(*waiting)
+        claimed, told = answers if is_late else reversed(answers)
+        assert told == ["lost" if is_late else "applied", *["applied"] * (len(turns) - 1)]
+        assert ids(claimed.runs) == ["r"]
+        stored = [] if is_late else [each.key for each in turns[0].events]
+        loaded = await harness.load("r")
+        assert [each.key for each in loaded.events[1:]] == stored
+        assert loaded.run == claimed.runs[0]
+        row = loaded.run
+        assert (row.owner, row.epoch, row.seq) == ("B", run.epoch + 1, 1 + len(stored))
+        close = harness.turn(row, event("run.completed"), status="completed")
+        assert await harness.send(close, newcomer) == "applied"
 
 
 async def test_no_run_sleeps_beside_an_unread_message(postgres_store):

@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import StoreSettings, StoreUnavailable, StoreVersion
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.checks import AT_HOME
-from holdfast.stores.postgres.target import Target
+from holdfast.stores.postgres.target import LIMIT, LIMITS_FROM, Target
 from holdfast.stores.postgres.types import ARRAYS
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.stores.proxy import proxied
@@ -210,3 +210,32 @@ async def test_a_database_without_our_schema_answers_who_it_is(postgres_url):
     assert met.answer is not None
     assert ("pid" in met.answer, "present" in met.answer) == (True, False)
     await target.release(met.connection)
+
+
+LIMITS = "SELECT current_setting('transaction_timeout', true)"
+
+
+async def test_transactions_are_limited_where_the_server_can(postgres_url, monkeypatch):
+    """On the first connection and on later ones, but for transactions of users."""
+    target = Target(postgres_url)
+    first, later, users = [await target.connect(with_) for with_ in ({}, {}, {LIMIT: "0"})]
+    can = first.get_server_version().major >= LIMITS_FROM
+    assert [await each.fetchval(LIMITS) for each in (first, later, users)] == (
+        ["30s", "30s", "0"] if can else [None] * 3
+    )
+    monkeypatch.setattr("holdfast.stores.postgres.target.LIMITS_FROM", 99)
+    older = Target(postgres_url)
+    again = [await older.connect(with_) for with_ in ({}, {LIMIT: "0"})]
+    assert {await each.fetchval(LIMITS) for each in again} == {"0" if can else None}
+    for each in (first, later, users, *again):
+        await each.close()
+
+
+async def test_a_pooler_is_not_asked_to_limit_transactions(postgres_url):
+    """What is set there would stay with a session that is lent to others."""
+    async with proxied(postgres_url, refuses_settings=True) as proxy:
+        target = Target(proxy.url)
+        for _ in range(2):
+            connection = await target.connect({})
+            assert await connection.fetchval(LIMITS) in ("0", None)
+            await connection.close()

@@ -36,6 +36,7 @@ ONLY_SQLITE = {
 
 ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "has_schema", "link", "timeline", "schema_version",
+    "limit_transactions",
     "mark_schema", "lock_schema", "sizes", "is_pruned_lately", "reap_worker", "take_over",
     "claim_named",
     # Turns that only add one event, or two.

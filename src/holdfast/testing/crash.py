@@ -29,6 +29,7 @@ from holdfast.ports.jobs import Jobs
 from holdfast.ports.store import Hear, Store
 from holdfast.ports.transaction import Work
 from holdfast.testing.loop import LIFE, Life
+from holdfast.testing.watching import Watcher
 
 T = TypeVar("T")
 
@@ -105,6 +106,8 @@ class Plan:
         self.fired: list[int] = []
         self.commits: set[int] = set()
         """The calls that changed something: writes, and claims that took a run."""
+        self.watcher = Watcher()
+        """Sees each run that is started, claimed or read, in whatever process."""
 
     def count(self, life: Life, call: Call) -> Flavour | None:
         """Number a call, and tell what goes wrong at it."""
@@ -150,7 +153,15 @@ class CrashStore:
     async def write(self, batch: Sequence[Write]) -> list[Outcome]:
         """Carry out the batch, or be in doubt."""
         what = ",".join(type(write).__name__ for write in batch)
-        return await self._call("write", lambda: self._inner.write(batch), what, _recorded(batch))
+
+        async def written() -> list[Outcome]:
+            outcomes = await self._inner.write(batch)
+            for outcome in outcomes:
+                if outcome.run is not None:
+                    self._plan.watcher.see_run(outcome.run)
+            return outcomes
+
+        return await self._call("write", written, what, _recorded(batch))
 
     async def transact(self, work: Work, seconds: float | None = None) -> Outcome:
         """Do a user's work and write its turn, or be in doubt."""
@@ -164,13 +175,22 @@ class CrashStore:
             claimed = await self._inner.claim(claim)
             if claimed.runs:
                 self._plan.commits.add(place)
+            for run in claimed.runs:
+                self._plan.watcher.see_run(run)
             return claimed
 
         return await self._call("claim", take)
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         """Read a run."""
-        return await self._call("load", lambda: self._inner.load(ns, run, after), run)
+
+        async def read() -> Loaded | None:
+            loaded = await self._inner.load(ns, run, after)
+            if loaded is not None:
+                self._plan.watcher.see_run(loaded.run, loaded.events)
+            return loaded
+
+        return await self._call("load", read, run)
 
     async def message(self, ns: str, run: str, id: str) -> Posted | None:
         """Read a message."""

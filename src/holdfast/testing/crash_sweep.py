@@ -172,7 +172,8 @@ def _home(store: Kind) -> Generator[Home]:
 
 def faults_of(world: World, calm: World | None) -> list[str]:
     """Return all that is wrong with the end of a world; `calm` is the undisturbed one."""
-    found = [*world.problems, *map(str, check(world.dump)), *_told_wrong(world)]
+    broken = [*check(world.dump), *world.plan.watcher.violations]
+    found = [*world.problems, *map(str, broken), *_told_wrong(world)]
     # A step that outlasts the drain of a deploy counts as not attempted, and runs again.
     found += _effects_wrong(world, calm is None and world.scenario.deploys_at is None)
     found += world.scenario.check(world)

@@ -171,7 +171,8 @@ class World:
 
     async def _main(self) -> None:
         self._scripted, self._over = asyncio.Event(), asyncio.Event()
-        self.observer: Observed = self.scenario.around(self, self._store())
+        store = self._store()
+        self.observer: Observed = self.scenario.around(self, store)
         await self.observer.open()
         roles = ["caller", *(f"worker{n}" for n in range(1, self.scenario.workers + 1))]
         self._living = len(roles)
@@ -191,6 +192,8 @@ class World:
         else:
             is_over = True
         self.dump = (await self.observer.dump())._replace(journal=self.told.journal())
+        # As it lies in the store, like all that was read there meanwhile.
+        self.plan.watcher.see(self.dump if self.observer is store else await store.dump())
         if self.scenario.look is not None:
             self.seen = await self.scenario.look(self.observer)
         if not is_over:

@@ -1,7 +1,9 @@
 """What holds in every store at every moment, as one pure function over everything it keeps.
 
 `check` ends the crash sweep, the chaos tests and the simulations; `holdfast doctor` runs it on
-real data. The numbers are those of the promises:
+real data. One look cannot show that nothing has changed since the last one: that events stay as
+they are (I1), and that no epoch has two owners (I2), is seen by `watching.py`, in the crash sweep
+and in chaos. The numbers are those of the promises:
 
 I1  events are numbered 1..n without a gap, and n is the run's `seq`
 I2  epochs and generations never go down along the numbers; only a reopening or a continuation

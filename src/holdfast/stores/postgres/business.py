@@ -26,7 +26,7 @@ from holdfast.stores.notices import notices_of
 from holdfast.stores.postgres.alone import write_alone
 from holdfast.stores.postgres.connection import Ask, Line
 from holdfast.stores.postgres.failures import AGAIN, Conflict, code_of, is_lost, of_a_write
-from holdfast.stores.postgres.target import Target
+from holdfast.stores.postgres.target import LIMIT, Target
 
 LINES = 8
 """How many transactions of users a process has open at once; others wait."""
@@ -190,7 +190,8 @@ class Business:
                 self._free.append(line)
 
     def _new(self) -> Line:
-        line = Line(self._target, {"application_name": "holdfast transactions"})
+        # How long those of users take is their affair.
+        line = Line(self._target, {"application_name": "holdfast transactions", LIMIT: "0"})
         self._lines.append(line)
         return line
 

@@ -55,6 +55,11 @@ SETTINGS: Mapping[str, str] = {
 }
 """For every session. The server gives up on what hangs, also when we are gone and cannot."""
 
+LIMIT = "transaction_timeout"
+LIMITED: Mapping[str, str] = {LIMIT: "30s"}
+"""As SETTINGS, for servers that know it, and but for transactions of users."""
+LIMITS_FROM = 17
+
 BY_INDEX: Mapping[str, str] = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -103,6 +108,8 @@ class Target:
         self._servers = servers_of(url)
         self._unencrypted = frozenset(filter(_is_near, self._servers))
         """Servers that are not asked for TLS, as the URL allows: they had none, or are near."""
+        self._limiting = frozenset[str]()
+        """Servers that are known to know `LIMIT`."""
         self._is_learned = self._has_seen_all = False
         self._learning, self._seeing = asyncio.Lock(), asyncio.Lock()
         self._timeline = 0
@@ -189,6 +196,7 @@ class Target:
                     raise _read_only(server)
                 if len(self._servers) > 1:
                     await self._compare(connection, server)
+                await self._limit(connection, server, settings)
         except BaseException:
             connection.terminate()
             raise
@@ -196,6 +204,24 @@ class Target:
             connection.terminate()  # it was opened in another way than this one needs
             return await self._usable(server, settings, question, leads=leads)
         return Met(connection, answer)
+
+    async def _limit(
+        self, connection: Connection, server: str, settings: Mapping[str, str]
+    ) -> None:
+        """Limit transactions where the first connection shows that the server can."""
+        version = connection.get_server_version().major
+        if self.is_pooled or server in self._limiting or version < LIMITS_FROM:
+            return
+        self._limiting |= {server}
+        if LIMIT not in settings:
+            await connection.execute(SQL.limit_transactions.text)
+
+    def _given(self, server: str, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return what a session is to be opened with."""
+        given = {**SETTINGS, **LIMITED, **settings}
+        if server not in self._limiting:
+            del given[LIMIT]
+        return {} if self.is_pooled else given
 
     async def _dial(self, server: str, settings: Mapping[str, str]) -> Connection:
         # What a pooler tells of the server may have been so a while ago: then we ask ourselves.
@@ -205,7 +231,7 @@ class Target:
             connection = await asyncpg.connect(
                 server,
                 timeout=CONNECT_SECONDS,
-                server_settings={} if self.is_pooled else {**SETTINGS, **settings},
+                server_settings=self._given(server, settings),
                 statement_cache_size=0 if self.forgets else PREPARED,
                 max_cached_statement_lifetime=0,
                 max_cacheable_statement_size=0,

@@ -51,6 +51,10 @@ SELECT pg_backend_pid() AS pid,
     pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS reads_only,
     ARRAY(SELECT name::text FROM pg_prepared_statements) AS prepared
 
+-- name: limit_transactions
+-- For the one session that was opened before it was known that the server can; as in `target.py`.
+SET transaction_timeout = '30s'
+
 -- name: timeline
 -- Each promotion of a standby begins the next one.
 SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline
