@@ -97,6 +97,22 @@ def test_the_state_of_a_run_is_shown_at_any_node(typed: Type, asked: str) -> Non
     assert json.loads(chosen) == {"node": "write", "seq": last["seq"]}
 
 
+def test_details_of_a_state_are_whole(typed: Type, asked: str) -> None:
+    command = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--state", "--detail")
+    told = typed(*command, person=True).stdout
+    assert '\n  question\n    "why are there tides?"\n' in told
+
+
+def test_a_run_is_shown_on_its_graph(typed: Type, asked: str) -> None:
+    drawing = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run", "tides")
+    command = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--graph")
+    assert typed(*command).stdout == typed(*drawing).stdout
+    assert typed(*command, "--json").stdout == typed(*drawing, "--json").stdout
+    assert "export HOLDFAST_APP" in typed(*command[:3], "--store", asked, "--graph").stderr
+    of_none = typed("runs", "show", "other", *command[3:])
+    assert (of_none.exit_code, "There are: research." in of_none.stderr) == (2, True)
+
+
 def test_a_fork_with_another_state_is_told_and_compared(typed: Type, asked: str) -> None:
     app = load_app(RESEARCH)
 

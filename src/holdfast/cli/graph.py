@@ -65,6 +65,20 @@ def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its n
         out.write_text(drawn, encoding="utf-8")
 
 
+def show_way(door: Door, run: str, app: str | None, *, as_json: bool) -> None:
+    """Print the graph of a run, with its way on it."""
+    from holdfast.cli.loading import load_app
+
+    if app is None:
+        raise Refused(f"A picture needs the code of its graph. {options.AppName.HOW}")
+    loaded = _loaded(door, run)
+    graph = _named(load_app(app), loaded.run.workflow)
+    if as_json:
+        say_json(_document(graph, loaded.events))
+    else:
+        STDOUT.say(graph.text(loaded.events).rstrip("\n"))
+
+
 def _named(app: App, name: str) -> StateGraph[Any]:
     for graph in app.graphs:
         if graph.name == name:
@@ -74,16 +88,20 @@ def _named(app: App, name: str) -> StateGraph[Any]:
 
 
 def _way_of(door: Door, run: str, graph: StateGraph[Any]) -> Sequence[Event]:
-    async def read(engine: LocalEngine) -> Loaded:
-        return await engine.load(await found(engine, run))
-
-    loaded = door.enter(read)
+    loaded = _loaded(door, run)
     if loaded.run.workflow != graph.name:
         raise Refused(
             f"Run {loaded.run.id} is of {loaded.run.workflow!r}, not of {graph.name!r}. "
             f"Name the graph it walks, or another run."
         )
     return loaded.events
+
+
+def _loaded(door: Door, run: str) -> Loaded:
+    async def read(engine: LocalEngine) -> Loaded:
+        return await engine.load(await found(engine, run))
+
+    return door.enter(read)
 
 
 def _document(graph: StateGraph[Any], events: Sequence[Event] | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from holdfast.cli import choosing, options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, found
 from holdfast.cli.runs.diff import LOOKS
+from holdfast.cli.runs.show import say_value
 from holdfast.cli.statuses import CYAN
 from holdfast.cli.telling import Refused
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, cut, fields, table
@@ -24,7 +25,9 @@ FIELDS = ("run", "node", "iteration", "seq", "at", "state")
 DIFFERENCES = (Column(""), Column("field"), Column("a", cut=True), Column("b", cut=True))
 
 
-def show_state(door: Door, run: str, app: str | None, at: str | None, chosen: str | None) -> None:
+def show_state(
+    door: Door, run: str, app: str | None, at: str | None, chosen: str | None, *, is_whole: bool
+) -> None:  # fmt: skip
     """Print the state of a run after a node, or after the one that was done last."""
     names = choosing.fields_of(chosen, FIELDS)
     id, [visit] = _visited(door, run, app, (at,))
@@ -35,7 +38,11 @@ def show_state(door: Door, run: str, app: str | None, at: str | None, chosen: st
     if STDOUT.is_person:
         STDOUT.say(STDOUT.dim(f"{clean(id)} {_said(visit)}"))
     for name, value in state.items():
-        _say(name, value)
+        if is_whole and STDOUT.is_person:
+            STDOUT.say(f"  {STDOUT.dim(clean(name))}")
+            say_value(value)
+        else:
+            _say(name, value)
 
 
 def show_difference(
