@@ -350,6 +350,22 @@ class TestWatch:
         assert "Next: holdfast runs retry failed" in text
         assert result.exit_code == 0
 
+    def test_a_compact_picture_counts_what_is_done(self, typed: Type) -> None:
+        text = ANSI.sub("", typed("runs", "watch", "failed", "--compact", person=True).stdout)
+        assert "✓ 1 done" in text
+        assert "✓ shout" not in text
+        assert re.search(r"✗ explode +━+ +\d+ ms  1 retry", text)
+        well = ANSI.sub("", typed("runs", "watch", "completed", "--compact", person=True).stdout)
+        assert "✓ 2 done" in well
+        assert "━" not in well
+
+    def test_compact_lines_are_those_of_what_does_not_go_well(self, typed: Type) -> None:
+        result = typed("runs", "watch", "failed", "--compact", "--jsonl")
+        kinds = [json.loads(line)["kind"] for line in result.stdout.splitlines()]
+        assert kinds == ["run.started", "step.retrying", "step.failed", "run.failed"]
+        lines = typed("runs", "watch", "completed", "--compact").stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines] == ["run.started", "run.completed"]
+
     def test_calls_of_one_step_share_a_bar(self, typed: Type) -> None:
         text = ANSI.sub("", typed("runs", "watch", "completed", person=True).stdout)
         assert re.search(r"✓ shout \u00d72 +━+", text)
