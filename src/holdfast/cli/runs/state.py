@@ -52,7 +52,7 @@ def show_difference(
     """Print which fields of a run's state differ between two places."""
     id, (a, b) = _visited(door, run, app, places)
     old, new = _state_of(a), _state_of(b)
-    verdicts = {name: _verdict(name, old, new) for name in {**old, **new}}
+    verdicts: dict[str, Verdict] = {name: _verdict(name, old, new) for name in {**old, **new}}
     shown = [name for name, verdict in verdicts.items() if everything or verdict != "same"]
     if as_json:
         items = [
