@@ -160,6 +160,22 @@ def test_the_state_of_a_run_is_shown_at_any_node(typed: Type, asked: str) -> Non
     assert json.loads(chosen) == {"node": "write", "seq": last["seq"]}
 
 
+def test_details_of_a_state_are_whole(typed: Type, asked: str) -> None:
+    command = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--state", "--detail")
+    told = typed(*command, person=True).stdout
+    assert '\n  question\n    "why are there tides?"\n' in told
+
+
+def test_a_run_is_shown_on_its_graph(typed: Type, asked: str) -> None:
+    drawing = ("graph", "research", "--app", RESEARCH, "--store", asked, "--run", "tides")
+    command = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--graph")
+    assert typed(*command).stdout == typed(*drawing).stdout
+    assert typed(*command, "--json").stdout == typed(*drawing, "--json").stdout
+    assert "export HOLDFAST_APP" in typed(*command[:3], "--store", asked, "--graph").stderr
+    of_none = typed("runs", "show", "other", *command[3:])
+    assert (of_none.exit_code, "There are: research." in of_none.stderr) == (2, True)
+
+
 def test_a_fork_with_another_state_is_told_and_compared(typed: Type, asked: str) -> None:
     app = load_app(RESEARCH)
 
@@ -183,3 +199,47 @@ def test_a_state_that_cannot_be_shown_is_refused(typed: Type, asked: str) -> Non
     assert "export HOLDFAST_APP" in typed(*command, "tides").stderr
     result = typed(*command, "tides", "--app", RESEARCH, "--at", "plan:9")
     assert (result.exit_code, "plan:1" in result.stderr) == (2, True)
+
+
+def test_two_states_of_a_run_are_compared(typed: Type, asked: str) -> None:
+    show = ("runs", "show", "tides", "--app", RESEARCH, "--store", asked, "--json=state", "--at")
+    old, new = (json.loads(typed(*show, at).stdout)["state"] for at in ("plan:1", "read:2"))
+    command = ("runs", "diff", "tides", "--app", RESEARCH, "--store", asked, "--at", "plan:1")
+    compared = json.loads(typed(*command, "--vs", "read:2", "--json").stdout)
+    assert (compared["run"], compared["same"]) == ("tides", False)
+    assert (compared["a"]["node"], compared["b"]["node"]) == ("plan", "read")
+    assert {item["field"]: item["a"] for item in compared["items"]} == old
+    assert {item["field"]: item["b"] for item in compared["items"]} == new
+    changed = [name for name in old if old[name] != new[name]]
+    rows = [line.split("\t") for line in typed(*command, "--vs", "read:2").stdout.splitlines()]
+    assert [(verdict, name) for verdict, name, *_ in rows] == [("differs", n) for n in changed]
+    assert [json.loads(b) for *_, b in rows] == [new[name] for name in changed]
+    told = typed(*command, "--vs", "read:2", person=True).stdout
+    assert re.match(r"a  tides after plan:1, event \d+\nb  tides after read:2, event \d+\n", told)
+    assert f"≠  {changed[0]}" in told
+    assert "They are the same." in typed(*command, "--vs", "plan:1", person=True).stdout
+
+
+def test_a_state_is_compared_with_the_last_unless_another_is_named(typed: Type, asked: str) -> None:
+    command = ("runs", "diff", "tides", "--app", RESEARCH, "--store", asked, "--at", "plan:1")
+    compared = json.loads(typed(*command, "--json").stdout)
+    assert compared["b"]["node"] == "write"
+    everything = typed(*command, "--all").stdout.splitlines()
+    assert len(everything) == len(compared["items"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("tides",), "Compare RUN with OTHER"),
+        (("tides", "--vs", "plan:1"), "--at PLACE with --vs PLACE"),
+        (("tides", "other", "--at", "plan:1"), "--at PLACE with --vs PLACE"),
+        (("tides", "--at", "plan:1"), "export HOLDFAST_APP"),
+        (("tides", "--at", "plan:1", "--vs", "plan:9", "--app", RESEARCH), "plan:9"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    typed: Type, asked: str, words: tuple[str, ...], told: str
+) -> None:
+    result = typed("runs", "diff", *words, "--store", asked)
+    assert (result.exit_code, told in result.stderr) == (2, True)

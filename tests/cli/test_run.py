@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,23 @@ class TestApp:
 
     def test_none_is_a_usage_error(self, typed: Type) -> None:
         assert typed("run", "waits").exit_code == 2
+
+
+class TestWhen:
+    @pytest.mark.parametrize("option", ["--at", "--start-at"])
+    def test_a_run_begins_at_a_time(self, typed: Type, option: str) -> None:
+        typed("run", "waits", "--key", "w", option, "2127-01-31T08:00+01:00", "--app", SAMPLE)
+        assert wake_of(typed) == "2127-01-31T07:00:00.000000Z"
+
+    @pytest.mark.parametrize("option", ["--in", "--delay"])
+    def test_a_run_begins_after_a_while(self, typed: Type, option: str) -> None:
+        before = datetime.now(UTC)
+        typed("run", "waits", "--key", "w", option, "90m", "--app", SAMPLE)
+        wait = datetime.fromisoformat(wake_of(typed)) - before
+        assert timedelta(minutes=90) <= wait < timedelta(minutes=95)
+
+
+def wake_of(typed: Type) -> str:
+    row = json.loads(typed("runs", "show", "w", "--json").stdout)
+    assert row["status"] == "pending"
+    return str(row["wake_at"])

@@ -118,6 +118,42 @@ class TestShow:
         lines = typed("runs", "show", "completed").stdout.splitlines()
         assert lines[1].split("\t")[2:4] == ["step.completed", "shout#1"]
 
+    def test_each_step_is_shown_once_with_its_attempts(self, typed: Type) -> None:
+        text = typed("runs", "show", "failed", "--steps", person=True).stdout
+        assert re.search(r"^✗ failed  fails failed ", text, re.M)
+        assert re.search(r'^ *\S+ m?s  ✓ shout#1 +1 .* "LUCK"$', text, re.M)
+        assert re.search(r"✗ explode#1 +2 .* ValueError: no luck", text)
+        assert text.count("explode#1") == 1
+        rows = [
+            line.split("\t")
+            for line in typed("runs", "show", "failed", "--steps").stdout.splitlines()
+        ]
+        assert [row[:3] for row in rows] == [["shout#1", "done", "1"], ["explode#1", "failed", "2"]]
+        told = json.loads(typed("runs", "show", "failed", "--steps", "--json").stdout)
+        assert [(step["key"], step["attempts"]) for step in told["steps"]] == [
+            ("shout#1", 1), ("explode#1", 2),
+        ]  # fmt: skip
+        assert told["steps"][0]["payload"] == "LUCK"
+        assert "No step is recorded" in typed("runs", "show", "due", "--steps", person=True).stdout
+
+    def test_details_are_whole_values_in_sections(self, typed: Type) -> None:
+        text = typed("runs", "show", "completed", "--detail", person=True).stdout
+        assert re.search(r'^1  0 ms  ○ started\n    \{\n      "name": "ada",\n', text, re.M)
+        assert re.search(r'✓ shout#1 .*\n    "ADA"\n', text)
+        steps = typed("runs", "show", "failed", "--steps", "--detail", person=True).stdout
+        assert re.search(r'✗ explode#1  2 attempts  .*\n    \{\n      "type": "ValueError",', steps)
+        assert "\x1b" not in steps
+        lines = typed("runs", "show", "failed", "--detail").stdout.splitlines()
+        assert json.loads(lines[3].split("\t")[5])["attempts"] == 2
+
+    @pytest.mark.parametrize(
+        "words", [("--steps", "--all"), ("--steps", "--at", "3"), ("--graph", "--at", "3")]
+    )
+    def test_options_of_another_view_are_refused(self, typed: Type, words: tuple[str, ...]) -> None:
+        result = typed("runs", "show", "completed", *words)
+        assert result.exit_code == 2
+        assert "--all is for events, and --at for --state." in result.stderr
+
     def test_ids_may_be_short(self, typed: Type) -> None:
         assert typed("runs", "show", "comp", "--json").exit_code == 0
         assert json.loads(typed("runs", "show", "@last", "--json").stdout)["id"] == "quarantined"
@@ -313,6 +349,22 @@ class TestWatch:
         assert "explode#1  after 2 attempts, ValueError: no luck" in text
         assert "Next: holdfast runs retry failed" in text
         assert result.exit_code == 0
+
+    def test_a_compact_picture_counts_what_is_done(self, typed: Type) -> None:
+        text = ANSI.sub("", typed("runs", "watch", "failed", "--compact", person=True).stdout)
+        assert "✓ 1 done" in text
+        assert "✓ shout" not in text
+        assert re.search(r"✗ explode +━+ +\d+ ms  1 retry", text)
+        well = ANSI.sub("", typed("runs", "watch", "completed", "--compact", person=True).stdout)
+        assert "✓ 2 done" in well
+        assert "━" not in well
+
+    def test_compact_lines_are_those_of_what_does_not_go_well(self, typed: Type) -> None:
+        result = typed("runs", "watch", "failed", "--compact", "--jsonl")
+        kinds = [json.loads(line)["kind"] for line in result.stdout.splitlines()]
+        assert kinds == ["run.started", "step.retrying", "step.failed", "run.failed"]
+        lines = typed("runs", "watch", "completed", "--compact").stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines] == ["run.started", "run.completed"]
 
     def test_calls_of_one_step_share_a_bar(self, typed: Type) -> None:
         text = ANSI.sub("", typed("runs", "watch", "completed", person=True).stdout)

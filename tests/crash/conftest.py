@@ -8,24 +8,10 @@ import pytest
 from holdfast.testing.crash_database import Database
 from holdfast.testing.crash_sweep import Kind
 from holdfast.testing.inline import Elsewhere
+from tests.crash.thinning import AT_ONCE, is_whole
 
 pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking", "tests.crash.graphs")
 HERE = Path(__file__).parent
-AT_ONCE = ("chain", "race")
-"""Scenarios whose sweep on PostgreSQL is not left to `make test-all`."""
-LARGE = (
-    "back-off", "blobs", "cancel-below", "cancel-paused", "cancelled-storm", "child-conflict",
-    "child-talk", "children", "completion", "continue", "crowd", "deploy", "encrypted", "entity",
-    "eviction", "fork", "fork-forgotten", "graph", "graph-edited", "heartbeat", "heartbeat-deploy",
-    "job-cancelled", "job-deploy", "job-ghost", "job-once", "job-zombie", "jobs", "limits",
-    "observers", "overdue", "parent-closes", "parent-retried", "pause", "question-cancelled",
-    "questions", "queues", "rerun", "rerun-open", "saga-cancelled", "saga-owed", "saga-retried",
-    "schedule-replaces", "schedule-steered", "secrets-sealed", "slots", "storm", "stream-cancel",
-    "stream-cycle", "stream-failure", "stream-fork", "stream-interrupt", "timer",
-    "transaction-cancelled", "transaction-zombie", "update-deploy", "updates", "with-start",
-    "witness", "zombie",
-)  # fmt: skip
-"""Scenarios of so many points that their sweep on SQLite is left to `make test-all`."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -60,7 +46,7 @@ def store(request: pytest.FixtureRequest) -> Kind:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A world in a real database takes 50 ms, in a file 10: in the quick tests only some.
+    """What is thinned in `make prove` is whole in `make test-all`.
 
     A sweep is hundreds of worlds, and on a busy machine a minute is soon over. A time-out that
     strikes inside a world would be told as a fault of the code in it.
@@ -71,9 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.timeout(600))
         params = getattr(getattr(item, "callspec", None), "params", {})
         store, name = params.get("store"), params.get("name")
-        if (store == "postgres" and name not in (*AT_ONCE, None)) or (
-            store == "sqlite" and name in LARGE
-        ):
+        if store is not None and "thin" not in params and not is_whole(name, store):
             item.add_marker(pytest.mark.slow)
         if "store" in params and (name not in AT_ONCE and (name or store != "memory")):
             item.add_marker(pytest.mark.proof)

@@ -19,8 +19,10 @@ from holdfast.testing.crash_sweep import (
     sweep_twice,
 )
 from tests.crash.scenarios import SCENARIOS
+from tests.crash.thinning import Thinned, thinned
 
 HOTTEST = ("chain", "signals", "zombie")
+THINNED = thinned(list(SCENARIOS))
 TWICE = [(name, store) for name in HOTTEST for store in ("memory", "sqlite")]
 TWICE += [("chain", "postgres"), ("signals", "postgres")]
 Record = Callable[[str, object], None]
@@ -36,6 +38,27 @@ def test_every_point(name: str, store: Kind, record_property: Record) -> None:
     report = sweep(SCENARIOS[name], store)
     record_property("crash", str(report))
     is_sound(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "store", "thin"),
+    [(each.name, each.store, each) for each in THINNED],
+    ids=map(str, THINNED),
+    indirect=["store"],
+)
+def test_some_points(name: str, store: Kind, thin: Thinned, record_property: Record) -> None:
+    report = sweep(SCENARIOS[name], store, only=thin.points)
+    record_property("crash", f"{report}, one in {thin.step}")
+    is_sound(report)
+    assert report.points
+
+
+def test_a_thinned_sweep_goes_from_end_to_end_by_other_points_on_each_store() -> None:
+    for name in SCENARIOS:
+        on_file, in_database = (
+            set(range(1000)[Thinned(name, store, 3).points]) for store in ("sqlite", "postgres")
+        )
+        assert len(on_file | in_database) == len(on_file) + len(in_database) >= 666
 
 
 @pytest.mark.parametrize("name", ["completion", "job-once", "question-race", "questions"])

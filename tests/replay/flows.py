@@ -2,8 +2,8 @@
 
     python -m tests.replay.flows add FOLDER         run those that have no history there yet
     python -m tests.replay.flows record FOLDER      run each here and write its history
-    python -m tests.replay.flows replay FOLDER      replay all that the folder holds
-    python -m tests.replay.flows shapes -           print the shape of each
+    python -m tests.replay.flows replay FOLDER...   replay all that the folders hold
+    python -m tests.replay.flows shapes             print the shape of each
 
 Never change a workflow of this file: add another. What runs in the field cannot be changed either.
 """
@@ -781,15 +781,15 @@ def _event(fields: dict[str, Any]) -> Event:
     return Event(**stored)
 
 
-def main(verb: str, folder: str) -> None:
+def main(verb: str, *folders: str) -> None:
     if verb in ("add", "record"):
-        asyncio.run(record(Path(folder), only_missing=verb == "add"))
+        asyncio.run(record(Path(folders[0]), only_missing=verb == "add"))
         return
     if verb == "shapes":
         for name, workflow in app.workflows.items():
             print(name, workflow.shape.hex())
         return
-    for path in sorted(Path(folder).glob("*.json")):
+    for path in sorted(path for folder in folders for path in Path(folder).glob("*.json")):
         print(path.stem, replay(path))
 
 

@@ -63,15 +63,28 @@ def said(beat: Progress, now: int) -> str:
 
 
 def frame(
-    run: Run, events: Sequence[Event], now: int, progress: Sequence[Progress] = ()
+    run: Run,
+    events: Sequence[Event],
+    now: int,
+    progress: Sequence[Progress] = (),
+    *,
+    is_compact: bool = False,
 ) -> list[str]:
-    """Return the lines of a live view, no more than fit on the screen."""
+    """Return the lines of a live view, no more than fit on the screen.
+
+    A compact one has bars for what is under way, waits or failed; what is done is counted.
+    """
     bars = bars_of(events)
+    done = [bar for bar in bars if bar.outcome == "done"] if is_compact else []
+    bars = [bar for bar in bars if bar not in done]
     if (present := _present(run, events, now)) is not None:
         bars.append(present)
     begun, ended = run.created_at, max(run.closed_at or now, run.created_at + 1)
     room = max(STDOUT.height - 6, 3)
     lines = [header(run, events, now)]
+    if done:
+        icon = STDOUT.style(LOOKS["done"].icon, **LOOKS["done"].style)
+        lines.append(f"{icon} {sum(bar.calls for bar in done):,} done")
     if len(bars) > room:
         lines.append(STDOUT.dim(f"  … {count(len(bars) - room, 'earlier line')}"))
     label = min(max((width_of(bar.label) for bar in bars), default=0), LONGEST_LABEL)

@@ -74,6 +74,20 @@ def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its n
         out.write_text(drawn, encoding="utf-8")
 
 
+def show_way(door: Door, run: str, app: str | None, *, as_json: bool) -> None:
+    """Print the graph of a run, with its way on it."""
+    from holdfast.cli.loading import load_app
+
+    if app is None:
+        raise Refused(f"A picture needs the code of its graph. {options.AppName.HOW}")
+    loaded = _loaded(door, run)
+    graph = _drawn(_named(load_app(app), loaded.run.workflow), loaded.events, "{}")
+    if as_json:
+        say_json(_document(graph, loaded.events))
+    else:
+        STDOUT.say(graph.text(loaded.events).rstrip("\n"))
+
+
 def _named(app: App, name: str) -> StateGraph[Any] | FactoryWorkflow:
     known: dict[str, StateGraph[Any] | FactoryWorkflow] = {each.name: each for each in app.graphs}
     known |= {info.name: app.factories.get(info.name) for info in app.factories.list()}
@@ -86,10 +100,7 @@ def _named(app: App, name: str) -> StateGraph[Any] | FactoryWorkflow:
 
 
 def _way_of(door: Door, run: str, name: str) -> Sequence[Event]:
-    async def read(engine: LocalEngine) -> Loaded:
-        return await engine.load(await found(engine, run))
-
-    loaded = door.enter(read)
+    loaded = _loaded(door, run)
     if loaded.run.workflow != name:
         raise Refused(
             f"Run {loaded.run.id} is of {loaded.run.workflow!r}, not of {name!r}. "
@@ -126,6 +137,13 @@ def _params(text: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise Refused(f"--params {text!r:.60} is no JSON object. Write '{{\"paper\": 7}}'.")
     return cast("dict[str, Any]", read)
+
+
+def _loaded(door: Door, run: str) -> Loaded:
+    async def read(engine: LocalEngine) -> Loaded:
+        return await engine.load(await found(engine, run))
+
+    return door.enter(read)
 
 
 def _document(graph: StateGraph[Any], events: Sequence[Event] | None) -> dict[str, Any]:

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 @click.option("--queue-key", metavar="KEY", help="Its key on that queue: keys take turns.")
 @click.option("--queue-timeout", metavar="TIME",
               help="How long it may wait there to begin: 3d, 12h, 90m, 45s.")  # fmt: skip
-@click.option("--delay", metavar="TIME", help="When it begins, from now: 3d, 12h, 90m, 45s.")
-@click.option("--start-at", metavar="TIME", help="When it begins: 2027-01-31T08:00+01:00.")
+@click.option("--delay", "--in", "delay", metavar="TIME",
+              help="When it begins, from now: 3d, 12h, 90m, 45s.")  # fmt: skip
+@click.option("--start-at", "--at", "start_at", metavar="TIME",
+              help="When it begins: 2027-01-31T08:00+01:00.")  # fmt: skip
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given often.")
 @click.option(
     "--attribute", "pairs", multiple=True, metavar="NAME=VALUE",

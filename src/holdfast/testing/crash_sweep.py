@@ -79,13 +79,13 @@ def sweep(
     plant: Callable[[], Plant] = Plant,
     seed: int | None = None,
     stop_at_first: bool = False,
-    only: str = "",
+    only: str | slice = "",
 ) -> Report:
-    """Try every point of the scenario, or the one whose name is given."""
+    """Try every point of the scenario, or the one whose name is given, or a slice of them."""
     report = Report(scenario.name, str(store))
     calm = run(scenario, store, plant=plant(), seed=seed)
     report.violations += [f"undisturbed: {found}" for found in faults_of(calm, None)]
-    report.points = [point for point in points_of(calm) if only in ("", point.name)]
+    report.points = _chosen(points_of(calm), only)
     for point in report.points:
         if report.violations and stop_at_first:
             break
@@ -99,6 +99,12 @@ def sweep(
             report.failing = point
         report.violations += [f"{point}: {each}" for each in found]
     return report
+
+
+def _chosen(points: Iterator[Point], only: str | slice) -> list[Point]:
+    if isinstance(only, slice):
+        return list(points)[only]
+    return [point for point in points if only in ("", point.name)]
 
 
 def sweep_twice(scenario: Scenario, store: Kind, flavour: Flavour = "after") -> Report:

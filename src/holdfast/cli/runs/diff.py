@@ -1,4 +1,4 @@
-"""`holdfast runs diff`."""
+"""`holdfast runs diff`: two runs key by key, or two states of one run of a graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import completing
+from holdfast.cli import completing, options
 from holdfast.cli.documents import compact, say_json, value_of
 from holdfast.cli.door import Door, found
 from holdfast.cli.options import as_json, with_door
@@ -36,16 +36,39 @@ LOOKS = {
 
 @click.command("diff")
 @click.argument("a", metavar="RUN", shell_complete=completing.runs)
-@click.argument("b", metavar="OTHER", shell_complete=completing.runs)
+@click.argument("b", metavar="[OTHER]", required=False, shell_complete=completing.runs)
+@click.option(
+    "--at",
+    metavar="PLACE",
+    help="Of a graph: the state after NODE or NODE:ITERATION, or at an event.",
+)
+@click.option("--vs", metavar="PLACE",
+              help="With --at: the state to compare that with, else the last.")  # fmt: skip
+@click.option("--app", envvar=options.APP, type=options.AppName(), metavar="APP",
+              help="With --at: the app (or HOLDFAST_APP).")  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also what is the same.")
 @as_json
 @with_door
-def command(door: Door, a: str, b: str, everything: bool, as_json: bool) -> None:
+def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its name
+    door: Door, a: str, b: str | None, at: str | None, vs: str | None, app: str | None,
+    everything: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Compare two runs key by key: which steps are the same, which gave something else.
 
-    RUN@1 is a run as it was at the end of its first generation, before it was reopened.
+    RUN@1 is a run as it was at the end of its first generation, before it was reopened. With --at
+    and --vs, compare two states of one run of a graph, field by field.
     """
+    if at is not None and b is None:
+        from holdfast.cli.runs.state import show_difference
 
+        show_difference(door, a, app, (at, vs), everything=everything, as_json=as_json)
+    elif b is not None and at is None and vs is None:
+        _compare(door, a, b, everything=everything, as_json=as_json)
+    else:
+        raise click.UsageError("Compare RUN with OTHER, or RUN --at PLACE with --vs PLACE.")
+
+
+def _compare(door: Door, a: str, b: str, *, everything: bool, as_json: bool) -> None:
     async def read(engine: LocalEngine) -> tuple[str, str, Diff]:
         from holdfast.engines.local.travel import diff
 

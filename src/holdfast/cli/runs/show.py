@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -18,6 +18,7 @@ from holdfast.cli.documents import (
     progress_document,
     run_document,
     say_json,
+    value_of,
 )
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of, said, told
@@ -35,6 +36,7 @@ from holdfast.model.travel import living
 if TYPE_CHECKING:
     from holdfast.engines.local import LocalEngine
 
+View = Literal["steps", "state", "graph"]
 MORE_FIELDS = ("parent", "children", "progress", "owed", "history")
 COLUMNS = (
     Column("#", right=True),
@@ -48,26 +50,50 @@ COLUMNS = (
 @click.command("show", cls=choosing.JsonCommand)
 @options.run_id
 @click.option("--all", "everything", is_flag=True, help="Also events that no longer count.")
-@click.option("--state", "is_state", is_flag=True, help="Of a graph: its state, and no events.")
+@click.option("--steps", "view", flag_value="steps",
+              help="Each step once, with its attempts and what it gave.")  # fmt: skip
+@click.option("--state", "view", flag_value="state", help="Of a graph: its state, and no events.")
+@click.option("--graph", "view", flag_value="graph",
+              help="Of a graph: its picture, with the way of the run.")  # fmt: skip
 @click.option("--at", metavar="PLACE",
               help="The state after NODE or NODE:ITERATION, or at an event.")  # fmt: skip
+@click.option("--detail", "is_whole", is_flag=True,
+              help="Whole values, in a section for each event, step or field.")  # fmt: skip
 @click.option("--app", envvar=options.APP, type=options.AppName(), metavar="APP",
-              help="With --state: the app (or HOLDFAST_APP).")  # fmt: skip
+              help="With --state or --graph: the app (or HOLDFAST_APP).")  # fmt: skip
 @choosing.option
 @options.with_door
 def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its name
-    door: Door, run: str, everything: bool, is_state: bool, at: str | None, app: str | None,
-    chosen: str | None,
+    door: Door, run: str, everything: bool, view: View | None, at: str | None, is_whole: bool,
+    app: str | None, chosen: str | None,
 ) -> None:  # fmt: skip
     """Show a run and every event of it that counts; with --all, those too that were superseded.
 
-    With --state, show the state of a run of a graph: the last, or that --at a node.
+    With --steps, show its steps. With --state, show the state of a run of a graph: the last, or
+    that --at a node. With --graph, draw the graph, and what the run visited of it.
     """
-    if is_state or at is not None:
+    wanted = "state" if view is None and at is not None else view
+    if (everything and wanted) or (at is not None and wanted != "state"):
+        raise click.UsageError("--all is for events, and --at for --state.")
+    if wanted == "state":
         from holdfast.cli.runs.state import show_state
 
-        show_state(door, run, app, at, chosen)
-        return
+        show_state(door, run, app, at, chosen, is_whole=is_whole)
+    elif wanted == "graph":
+        from holdfast.cli.graph import show_way
+
+        show_way(door, run, app, as_json=chosen is not None)
+    elif wanted == "steps":
+        from holdfast.cli.runs.steps import show_steps
+
+        show_steps(door, run, chosen, is_whole=is_whole)
+    else:
+        _show_events(door, run, chosen, everything=everything, is_whole=is_whole)
+
+
+def _show_events(
+    door: Door, run: str, chosen: str | None, *, everything: bool, is_whole: bool
+) -> None:
     names = choosing.fields_of(chosen, (*RUN_FIELDS, *MORE_FIELDS))
 
     async def read(engine: LocalEngine) -> tuple[Loaded, Labels, int, str]:
@@ -89,22 +115,37 @@ def command(  # noqa: PLR0913, PLR0917 - the options of a command, each by its n
         told = {**run_document(loaded.run, labels), **kin, "progress": progress, **more}
         say_json(choosing.only(told, names))
     elif STDOUT.is_person:
-        _say(loaded, labels, now, code)
+        _say(loaded, labels, now, code, is_whole=is_whole)
     else:
-        say_lines(loaded.events, everything=everything)
+        say_lines(loaded.events, everything=everything, is_whole=is_whole)
 
 
-def say_lines(events: Sequence[Event], *, everything: bool = False) -> None:
+def say_lines(events: Sequence[Event], *, everything: bool = False, is_whole: bool = False) -> None:
     """Print events for programs: number, time, kind, key, microseconds, detail.
 
     Of `everything` also by which event each was superseded.
     """
     for event in events:
-        line = (event.seq, iso(event.at), event.kind, event.key, event.ran_for, detail(event))
-        STDOUT.say(fields(*line, *([event.superseded_by] if everything else [])))
+        line = (event.seq, iso(event.at), event.kind, event.key, event.ran_for)
+        more = [event.superseded_by] if everything else []
+        STDOUT.say(fields(*line, detail(event, is_whole=is_whole), *more))
 
 
-def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
+def say_section(cells: Sequence[Cell], event: Event) -> None:
+    """Print cells on a line, and the whole of an event's value below it."""
+    told = (STDOUT.style(cell.text, **cell.style) for cell in cells if cell.text)
+    STDOUT.say("  ".join(told))
+    if event.payload is not None:
+        say_value(value_of(event.payload))
+
+
+def say_value(value: object) -> None:
+    """Print the whole of a value, indented."""
+    for line in json.dumps(value, ensure_ascii=False, indent=2).splitlines():
+        STDOUT.say(f"    {clean(line)}")
+
+
+def _say(loaded: Loaded, labels: Labels, now: int, code: str, *, is_whole: bool) -> None:
     run, events, counting = loaded.run, loaded.events, living(loaded.events)
     begun = min((event.at for event in events[:1]), default=run.created_at)
     STDOUT.say(header(run, counting, now))
@@ -118,8 +159,12 @@ def _say(loaded: Loaded, labels: Labels, now: int, code: str) -> None:
     for name, text in facts:
         STDOUT.say(f"  {STDOUT.dim(f'{name:<8}')}  {cut(text, STDOUT.width - 12)}")
     STDOUT.say()
-    for line in table(COLUMNS, [_cells(event, begun) for event in events]):
-        STDOUT.say(line)
+    if is_whole:
+        for event in events:
+            say_section(_cells(event, begun)[:-1], event)
+    else:
+        for line in table(COLUMNS, [_cells(event, begun) for event in events]):
+            STDOUT.say(line)
     failed = failure_in(counting)
     if failed is not None:
         STDOUT.say()
@@ -230,8 +275,10 @@ WORDS: Mapping[str, Callable[[Event], str]] = {
 }
 
 
-def detail(event: Event) -> str:
-    """Say the one thing about an event a person most wants to know."""
+def detail(event: Event, *, is_whole: bool = False) -> str:
+    """Say the one thing about an event a person most wants to know, or the whole of its value."""
+    if is_whole:
+        return clean(compact(event.payload)) if event.payload is not None else ""
     special = DETAILS.get(event.kind)
     if special is not None:
         return clean(special(event))

@@ -14,6 +14,7 @@ from holdfast.cli.drawing import frame, say_ending
 from holdfast.cli.runs.show import say_lines
 from holdfast.cli.terminal import STDOUT
 from holdfast.model.events import Event
+from holdfast.model.family import report_of
 from holdfast.model.run import Loaded, Run
 from holdfast.model.status import CLOSED
 
@@ -22,31 +23,45 @@ if TYPE_CHECKING:
 
 FRAMES = 0.1
 """Seconds between two looks at the clock while something is under way."""
+TELLING = (
+    "step.retrying", "step.deferred", "step.failed", "question.asked", "update.failed",
+    "cancel.requested", "deadline.passed",
+)  # fmt: skip
+"""Events of what is tried again, waits for somebody, or went wrong."""
 
 
 @click.command("watch")
 @options.run_id
+@click.option("--compact", "is_compact", is_flag=True,
+              help="Only what is under way, waits or failed; what is done is counted.")  # fmt: skip
 @click.option("--exit-status", is_flag=True, help="Exit 1 if the run did not complete.")
 @click.option("--jsonl", is_flag=True, help="Print each event as JSON on a line of its own.")
 @options.with_door
 @click.pass_context
-def command(ctx: click.Context, door: Door, run: str, exit_status: bool, jsonl: bool) -> None:
-    """Follow a run until it ends."""
+def command(
+    ctx: click.Context, door: Door, run: str, is_compact: bool, exit_status: bool, jsonl: bool
+) -> None:  # fmt: skip
+    """Follow a run until it ends.
+
+    In a pipe, --compact leaves out the events of what went well.
+    """
 
     async def follow(engine: Any) -> Run:
         id = await found(engine, run)
         if STDOUT.is_person and not jsonl:
-            return await live(engine, id)
-        return await lines(engine, id, jsonl=jsonl)
+            return await live(engine, id, is_compact=is_compact)
+        return await lines(engine, id, jsonl=jsonl, is_compact=is_compact)
 
     row = door.enter(follow)
     if exit_status and row.status != "completed":
         ctx.exit(1)
 
 
-async def lines(engine: LocalEngine, run: str, *, jsonl: bool) -> Run:
+async def lines(engine: LocalEngine, run: str, *, jsonl: bool, is_compact: bool) -> Run:
     """Print each event as it comes, for programs."""
     async for event in engine.events(run, 0):
+        if is_compact and not _is_telling(event):
+            continue
         if jsonl:
             say_json(event_document(event))
         else:
@@ -54,21 +69,32 @@ async def lines(engine: LocalEngine, run: str, *, jsonl: bool) -> Run:
     return (await engine.load(run, 1 << 62)).run
 
 
-async def live(engine: LocalEngine, run: str, *, is_brief: bool = False) -> Run:
+def _is_telling(event: Event) -> bool:
+    """Tell whether an event is of the run itself, or of something that does not simply go well."""
+    if event.kind == "child.closed":
+        return report_of(event.payload).status != "completed"
+    return event.kind in TELLING or event.kind.startswith("run.")
+
+
+async def live(
+    engine: LocalEngine, run: str, *, is_brief: bool = False, is_compact: bool = False
+) -> Run:
     """Draw the run again and again until it has ended, then say how."""
-    row, events = await _drawn_live(engine, run)
+    row, events = await _drawn_live(engine, run, is_compact=is_compact)
     if not is_brief:
         say_ending(row, events)
     return row
 
 
-async def _drawn_live(engine: LocalEngine, run: str) -> tuple[Run, list[Event]]:
+async def _drawn_live(
+    engine: LocalEngine, run: str, *, is_compact: bool
+) -> tuple[Run, list[Event]]:
     import asyncio
 
     from rich.console import Console
     from rich.live import Live
 
-    view = _View(await engine.load(run))
+    view = _View(await engine.load(run), is_compact=is_compact)
     console = Console(
         file=STDOUT.stream, force_terminal=True, highlight=False, no_color=not STDOUT.has_colour
     )
@@ -89,10 +115,11 @@ async def _drawn_live(engine: LocalEngine, run: str) -> tuple[Run, list[Event]]:
 class _View:
     """What is on the screen."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, *, is_compact: bool) -> None:
         self.run = loaded.run
         self.events = list(loaded.events)
         self.progress = loaded.progress
+        self._is_compact = is_compact
 
     async def read(self, engine: LocalEngine) -> None:
         """Take in each event as it comes, and the row beside it, until the run is closed."""
@@ -125,6 +152,7 @@ class _View:
         """Return the frame of this moment."""
         from rich.text import Text
 
-        text = Text.from_ansi("\n".join(frame(self.run, self.events, now, self.progress)))
+        drawn = frame(self.run, self.events, now, self.progress, is_compact=self._is_compact)
+        text = Text.from_ansi("\n".join(drawn))
         text.no_wrap, text.overflow = True, "crop"
         return text
