@@ -208,7 +208,7 @@ class State(Mapping[str, Any]):
         if self._on_event is None:
             return
         try:
-            now = datetime.now(UTC)
+            now = datetime.now(UTC)  # noqa: TID251 - told in this process only, decides nothing
             self._on_event(ExecutionEvent(f"state.{what}", now, "state", data, self._run, 0))
         except Exception:
             log.exception("on_event of a state failed")

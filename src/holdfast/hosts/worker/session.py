@@ -22,7 +22,7 @@ from holdfast.hosts.worker.notebook import Notebook
 from holdfast.hosts.worker.reading import Reading
 from holdfast.hosts.worker.steps import Limit, Result, StepRun
 from holdfast.hosts.worker.turn import Draft
-from holdfast.kernel import commit, dispatch
+from holdfast.kernel import dispatch
 from holdfast.machine.afterwards import call_afterwards
 from holdfast.machine.ending import unless_owed
 from holdfast.model.asks import Ended, StepAsk, Turn
@@ -217,7 +217,7 @@ class Session(Reading):
         self._write(command, self._land)
 
     def _write(self, command: CommitTurn, land: Callable[[Answered[list[Outcome]]], None]) -> None:
-        steps, answer = self._worker.steps, self._worker.store.write([commit.decide(command)])
+        steps, answer = self._worker.steps, self._worker.store.write([dispatch.decide(command)])
         if not isinstance(answer, Reply):
             tell(answer, land)
         elif steps.pushes and answer.is_pushable:
