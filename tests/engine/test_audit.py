@@ -346,7 +346,7 @@ async def test_the_stages_of_one_run_are_found_by_its_key(tmp_path: Path, app: h
         pass
     for table, column, looks in (
         ("stages", "run_id", {"h"}), ("decisions", "run_id", {"h"}),
-        ("workflow_runs", "id", {"c", "s"}),
+        ("workflow_runs", "id", {"c", "s", "run_events"}),
     ):  # fmt: skip
         asked = f"SELECT * FROM {table} WHERE ns = 'default' AND {column} = 'r'"
         plan = [row["detail"] for row in await read(place, f"EXPLAIN QUERY PLAN {asked}")]

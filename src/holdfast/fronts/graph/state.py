@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
-log = logging.getLogger("holdfast.graph")
+log = logging.getLogger("holdfast.observers")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
