@@ -10,7 +10,7 @@ from zlib import crc32
 
 STREAMS = (
     "stream-cancel", "stream-chain", "stream-cycle", "stream-failure", "stream-fork",
-    "stream-interrupt", "stream-items", "stream-marked",
+    "stream-interrupt", "stream-items", "stream-marked", "stream-resume",
 )  # fmt: skip
 AT_ONCE = ("chain", "race")
 """Scenarios that `make test` sweeps already, on every store."""
@@ -28,7 +28,7 @@ LARGE = (
     "witness",
 )  # fmt: skip
 """Scenarios of so many points that their sweep on SQLite is thinned in the gate."""
-STEPS = {"graph": 3, "graph-edited": 7, "zombie": 3}
+STEPS = {"graph": 5, "graph-edited": 15, "zombie": 5}
 """One point in so many is tried, of what matters most."""
 REST = 61
 """One in so many, of all others."""
