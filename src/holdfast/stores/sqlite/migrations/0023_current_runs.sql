@@ -3,20 +3,15 @@
 -- run is as its row says. Whoever writes the row brings both up to date.
 
 CREATE VIEW current_runs AS
-SELECT ns, id, workflow, version, status, reason, generation, epoch,
-    iif(status = 'running', max(seq, coalesce((
-        SELECT place & 4294967295 FROM run_events
-        WHERE place BETWEEN number << 32 AND number << 32 | 4294967295
-        ORDER BY place DESC LIMIT 1
-    ), 0)), seq) AS seq,
+SELECT ns, id, workflow, version, status, reason, r.generation AS generation, r.epoch AS epoch,
+    max(seq, coalesce(place & 4294967295, 0)) AS seq,
     owner, wake_at, inbox_seq, inbox_read, cancel, strikes, input_digest, created_at,
-    iif(status = 'running', max(updated_at, coalesce((
-        SELECT at FROM run_events
-        WHERE place BETWEEN number << 32 AND number << 32 | 4294967295
-        ORDER BY place DESC LIMIT 1
-    ), 0)), updated_at) AS updated_at,
+    max(updated_at, coalesce(at, 0)) AS updated_at,
     closed_at, deadline, queue, priority, number
-FROM runs;
+FROM runs r LEFT JOIN run_events ON status = 'running' AND place = (
+    SELECT max(place) FROM run_events
+    WHERE place BETWEEN number << 32 AND number << 32 | 4294967295
+);
 
 DROP VIEW workflow_runs;
 

@@ -235,10 +235,18 @@ SELECT EXISTS (SELECT 1 FROM runs WHERE owner = :worker)
     OR EXISTS (SELECT 1 FROM jobs WHERE owner = :worker)
 
 -- name: release_runs_of
+-- Up to date as `current_runs` has it, in a form that takes half the time to prepare: whoever comes
+-- after a crash waits for that.
 UPDATE runs
-SET (seq, updated_at) = (
-        SELECT seq, updated_at FROM current_runs c WHERE c.ns = runs.ns AND c.id = runs.id
-    ),
+SET seq = max(seq, coalesce((
+        SELECT max(place) & 4294967295 FROM run_events
+        WHERE place BETWEEN number << 32 AND number << 32 | 4294967295
+    ), 0)),
+    updated_at = max(updated_at, coalesce((
+        SELECT at FROM run_events
+        WHERE place BETWEEN number << 32 AND number << 32 | 4294967295
+        ORDER BY place DESC LIMIT 1
+    ), 0)),
     status = 'waiting', owner = NULL, wake_at = :now, strikes = strikes + 1, reason = :reason
 WHERE owner = :worker
 
