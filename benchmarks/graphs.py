@@ -15,9 +15,11 @@ from typing import Any
 from typing_extensions import TypedDict
 
 import holdfast as hf
-from benchmarks.flows import Here, app
+from benchmarks.flows import Here
 from benchmarks.pace import one_after_another, step_figures
 from benchmarks.work import BIG, STEPS, Size, changed, small_result
+
+app = hf.App("bench graphs")
 
 
 class State(TypedDict, total=False):

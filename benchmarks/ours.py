@@ -256,7 +256,7 @@ async def crash(url: str, n: str) -> None:
         await (await client.start(long.bind(int(n)), id="long")).result()
 
 
-async def resume(url: str) -> None:
+async def resume(url: str, app: hf.App = app) -> None:
     began = time.perf_counter()
 
     def reach() -> None:
@@ -323,7 +323,7 @@ async def start_waiting(client: hf.Client, n: int) -> None:
 
 async def w6(task: Task) -> None:
     with new_store(task.store) as url:
-        async with app.open(url) as client:
+        async with graphs.app.open(url) as client:
             figures = await graphs.graph_figures(client, task.size, partial(disk_bytes, url))
             settings = await settings_in_use()
     with new_store(task.store) as url:
@@ -335,7 +335,7 @@ async def w6(task: Task) -> None:
 
 async def graph_crash(url: str, n: str) -> None:
     Here.on_last_step = lambda: say("reached")
-    async with app.open(url) as client:
+    async with graphs.app.open(url) as client:
         await (await client.start(graphs.long.bind(graphs.begun(int(n), BIG)))).result()
 
 
@@ -411,7 +411,7 @@ ROLES: Mapping[str, Callable[..., Coroutine[object, object, None]]] = {
     "crash": crash,
     "resume": resume,
     "graph_crash": graph_crash,
-    "graph_resume": resume,
+    "graph_resume": partial(resume, app=graphs.app),
     "park": park,
     "tick": many.tick,
 }

@@ -31,8 +31,10 @@ Peers are installed on first use, each in a virtual environment of its own under
 (`--only`, `--work`, `--quick`) leaves this file alone unless `--results DIR` is given. PostgreSQL
 comes as a wheel and is started for the run; `HOLDFAST_TEST_POSTGRES=URL` names another server."""
 RAW = {
-    "sqlite": "The raw limit is one SQLite transaction of the same rows (an UPDATE of the run, an "
-    "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100. "
+    "sqlite": "The raw limit is one SQLite transaction of two rows (an UPDATE of the run, an "
+    "INSERT of the event), synced, with nothing else around it; for the rate, groups of 100. That "
+    "is the commit by which the targets were set. A step of ours, which only goes on, writes the "
+    "event alone: what that takes as a raw commit, by one statement, is a figure of its own. "
     "The cost of a step in raw commits is measured with the two taking turns of a tenth of a "
     "second: a shared disk changes its pace faster than a round goes by.",
     "postgres": "The raw limit is one statement of the same rows (an UPDATE of the run, an INSERT "

@@ -193,6 +193,7 @@ FIGURES: Mapping[str, Figure] = {
     for figure in (
         Figure("step_ms", "w1", "one after another, a step, p50", "ms"),
         Figure("step_p99_ms", "w1", "the same, p99", "ms", follows="step_ms"),
+        Figure("alone_ms", "w1", "the event alone, a step, p50", "ms"),
         Figure("over_raw", "w1", "of a raw commit, measured in turns", TIMES),
         Figure("steps_s", "w1", "50 at a time", "steps/s", better="higher"),
         Figure("fan_s", "w2", "{0.fan:,} parallel steps", "s"),

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,13 @@ settings.load_profile("untimed")
 # In memory where there is room: a sync takes its time, and that there is one is audited.
 if is_roomy():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# A shell's background jobs ignore Ctrl-C, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+COUNTED = {"crash": "crash sweep", "e2e": "real processes", "replay": "histories"}
+"""What tests count for the reader (`record_property`), and under which title it is shown."""
 
 pytest_plugins = ["pytester", "tests.postgres", "tests.s3"]
 
@@ -49,3 +57,22 @@ def _nothing_of_another_test() -> Iterator[None]:
     sizes._keepers.clear()  # pyright: ignore[reportPrivateUsage]
     yield
     KNOWN.clear()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was counted: how many points, kills, refusals.
+
+    Here, because what spreads tests over processes never reads the `conftest.py` of a folder.
+    """
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    properties = [
+        (name, str(value))
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if getattr(report, "when", "") == "call"
+    ]
+    for name, title in COUNTED.items():
+        if lines := sorted(value for other, value in properties if other == name):
+            terminalreporter.section(title)
+            for line in lines:
+                terminalreporter.line(line)

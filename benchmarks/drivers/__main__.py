@@ -45,7 +45,8 @@ what remains of psycopg without an event loop.
 
 Prepared or not, the server plans a statement over arrays anew for every call (0.3 ms here)
 unless `plan_cache_mode` is `force_generic_plan`; the connection that writes has it. The
-connection that claims must not: its `LIMIT` would be unknown to the plan.
+connection that claims does not have it here: of this claim, the one plan for every `LIMIT` reads
+the whole queue. In the store it has, with plans that sort turned off: the index is left.
 """
 
 

@@ -17,7 +17,8 @@ QUEUED = 100_000
 HISTORY = 1_000
 
 # The server would plan a statement over arrays anew at each call: 0.3 ms for one of 0.1 ms.
-# Claims must not have this: with an unknown LIMIT the one plan for all reads the whole queue.
+# The claim here does not have this: with an unknown LIMIT the one plan reads the whole queue.
+# In the store it has, and `enable_sort` is off.
 WRITING = {"plan_cache_mode": "force_generic_plan"}
 
 TABLES = """

@@ -34,6 +34,7 @@ from holdfast.model.checks import (
     checked_limit,
     checked_point,
     checked_reason,
+    checked_seq,
     checked_statuses,
     known_id,
 )
@@ -400,7 +401,7 @@ class RunHandle(Steered, Talking, Generic[R_co]):
 
     def events(self, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield the run's events with a seq above `after` as they come, until it is closed."""
-        return self._engine.events(self.id, after)
+        return self._engine.events(self.id, checked_seq(after))
 
     async def progress(self) -> tuple[Progress, ...]:
         """Return the last heartbeat of each step that is not answered yet. Raises `RunNotFound`."""

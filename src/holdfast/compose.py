@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,9 @@ EXAMPLES = (
     "sqlite:///shop.db (a file), sqlite:////var/lib/shop.db (absolute), "
     "postgresql://user@host/database or memory://"
 )
+OF_USER = re.compile(r"^(\w+://[^:/?@]*:).*@")
+AS_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+"""Where a URL has a password. Up to the last @: one that is not escaped may hold anything."""
 
 
 @asynccontextmanager
@@ -148,7 +152,7 @@ def _bare(url: str) -> Store:
     try:
         parts = urlsplit(url)
     except (ValueError, AttributeError):
-        raise StoreSettings(f"{url!r:.60} is no URL. Use {EXAMPLES}.") from None
+        raise StoreSettings(f"{masked(str(url))!r:.60} is no URL. Use {EXAMPLES}.") from None
     if parts.scheme == "memory":
         from holdfast.stores.memory import MemoryStore
 
@@ -157,7 +161,7 @@ def _bare(url: str) -> Store:
         return _sqlite(url, parts.netloc, unquote(parts.path))
     if parts.scheme in ("postgresql", "postgres"):
         return _postgres(url)
-    raise StoreSettings(f"Unknown store in {masked(url)!r}. Use {EXAMPLES}.")
+    raise StoreSettings(f"Unknown store in {masked(str(url))!r}. Use {EXAMPLES}.")
 
 
 def _sqlite(url: str, host: str, path: str) -> Store:
@@ -181,6 +185,5 @@ def _postgres(url: str) -> Store:
 
 
 def masked(url: str) -> str:
-    """Return the URL as it may be shown: without its password."""
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":***@") if parts.password else url
+    """Return the URL as it may be shown: without its password, also if it cannot be read."""
+    return AS_OPTION.sub(r"\1***", OF_USER.sub(r"\1***@", url))

@@ -85,6 +85,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from shlex import quote
 from typing import Any, NamedTuple
 
 LISTED = 20
@@ -280,7 +281,10 @@ class InvalidName(HoldfastError):
     """An id or name cannot be stored."""
 
     code = "HF114"
-    hint = "Use 1 to 255 printable characters, without line breaks, slashes or leading dots."
+    hint = (
+        "Use 1 to 255 printable characters, of 512 bytes at most, without line breaks, slashes or "
+        "leading dots."
+    )
 
     def __init__(self, *, field: str, value: str, problem: str) -> None:
         self.field, self.value, self.problem = field, value, problem
@@ -471,7 +475,7 @@ class IllegalMove(HoldfastError):
         self.run, self.status, self.command, self.allowed = run, status, command, allowed
         super().__init__(
             f"Cannot {command} run {run!r}: it is {status}, and that works on runs that are "
-            f"{' or '.join(allowed)}. {self.hint.replace('RUN', run)}"
+            f"{' or '.join(allowed)}. {self.hint.replace('RUN', quote(run))}"
         )
 
 
@@ -493,7 +497,7 @@ class UnknownKey(HoldfastError):
         listed = f"{', '.join(known[:LISTED])}{more}" if known else "nothing"
         super().__init__(
             f"Run {run!r} has recorded nothing under {key[:60]!r}.{meant} It has {listed}. "
-            f"{self.hint.replace('RUN', run)}"
+            f"{self.hint.replace('RUN', quote(run))}"
         )
 
 
@@ -636,7 +640,7 @@ class RunFailed(HoldfastError):
         cause = ": ".join(part for part in (type, message) if part)
         told = f" with {cause}" if cause else ""
         super().__init__(
-            f"Run {run!r} {self.status}{told.rstrip('.')}. {self.hint.replace('RUN', run)}"
+            f"Run {run!r} {self.status}{told.rstrip('.')}. {self.hint.replace('RUN', quote(run))}"
         )
 
 

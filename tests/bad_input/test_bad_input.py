@@ -74,6 +74,10 @@ def scheduled(spec: Any) -> Callable[[hf.Client], Awaitable[Any]]:
     return create
 
 
+async def first_after(client: hf.Client, after: Any) -> Any:
+    return await anext(aiter(client.get("open").events(after=after)))
+
+
 V, U, N, D = hf.InvalidValue, hf.Unserialisable, hf.InvalidName, hf.InvalidDuration
 B, S = hf.BadDefinition, hf.SecretSerialisationError
 HOURLY = hf.Schedule(every=3600)
@@ -120,7 +124,8 @@ TO_CLIENT = [
          ("data.value", "the text of a secret")),
     *[Case("id or name that cannot be stored", f"id {ascii(id)[:12]}", named(id), N,
            ("run id", word, "1 to 255"))
-      for id, word in [("", "0 characters"), ("x" * 256, "256 characters"), ("a\nb", "printed"),
+      for id, word in [("", "0 characters"), ("x" * 256, "256 characters"),
+                       ("\U0001f4be" * 129, "516 bytes"), ("a\nb", "printed"),
                        ("a\x1b[31m", "printed"), ("../etc", "slash"), ("a/b", "slash"),
                        (".hidden", "dot"), ("a\ud800", "printed"), (5, "no text"),
                        (b"x", "no text")]],
@@ -251,7 +256,12 @@ TO_CLIENT = [
           ((), {"status": 1}, "key of the filter"), ((), {"a": None}, "text, a number"),
           ((), {"a": float("nan")}, "finite"), ((), {"a": 2**63}, "64 bits"),
       )],
-    Case("page", "status", lambda c: c.list(status="done"), V, ("'done'", "completed")),
+    *[Case("page", f"status {status!r}", lambda c, status=status: c.list(status=status), V,
+           (told, "completed"))
+      for status, told in (("done", "'done'"), (5, "5 is no status"), ([5], "5 is no status"))],
+    *[Case("page", f"events after {after!r}", lambda c, after=after: first_after(c, after), V,
+           ("after", "no number of an event", "`seq`"))
+      for after in ("x", -1, 1.5, None, True)],
     *[Case("cron text", name, scheduled(spec), hf.InvalidSchedule, told) for name, spec, told in [
         ("no cron", {"cron": "every day"}, ("cron='every day'", "2 fields", "five")),
         ("bad minute", {"cron": "61 * * * *"}, ("bad minute", "hf.Schedule(cron=")),
@@ -501,14 +511,36 @@ def _not_a_database(folder: Path) -> str:
     return f"sqlite:///{folder}/notes.db"
 
 
-def _newer(folder: Path) -> str:
+def _made(folder: Path, *statements: str) -> str:
     import sqlite3
 
-    with sqlite3.connect(folder / "newer.db") as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA user_version = 9999")
+    with sqlite3.connect(folder / "made.db") as connection:
+        for statement in statements:
+            connection.execute(statement)
     connection.close()
-    return f"sqlite:///{folder}/newer.db"
+    return f"sqlite:///{folder}/made.db"
+
+
+def _newer(folder: Path) -> str:
+    from holdfast.stores.sqlite.connection import APPLICATION_ID
+
+    mark = f"PRAGMA application_id = {APPLICATION_ID}"
+    return _made(folder, "PRAGMA journal_mode = WAL", mark, "PRAGMA user_version = 9999")
+
+
+def _of_another_program(folder: Path) -> str:
+    return _made(folder, "CREATE TABLE customers (name)", "PRAGMA user_version = 5")
+
+
+def _without_a_lock(folder: Path) -> str:
+    """What a folder that one may not write to comes to, for root too."""
+    (folder / "made.db").touch()
+    (folder / "made.db-lock").mkdir()
+    return f"sqlite:///{folder}/made.db"
+
+
+def _with_our_names(folder: Path) -> str:
+    return _made(folder, "CREATE TABLE schedules (name)")
 
 
 URLS: dict[str, tuple[Callable[[Path], Any], type[hf.StoreError], str]] = {
@@ -525,9 +557,15 @@ URLS: dict[str, tuple[Callable[[Path], Any], type[hf.StoreError], str]] = {
     "unwritable": (lambda _: "sqlite:////proc/shop.db", StoreSettings, "may write to"),
     "no database": (_not_a_database, StoreSettings, "not a usable SQLite database"),
     "newer schema": (_newer, StoreVersion, "9999"),
+    "another program": (_of_another_program, StoreSettings, "of another program"),
+    "no lock": (_without_a_lock, StoreSettings, "made.db-lock'"),
+    "names taken": (_with_our_names, StoreSettings, "of another program"),
     "no server": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", StoreUnavailable, "1:1/db"),
     "no port": (lambda _: "postgresql://me:s3cret@host:x/db", StoreSettings, "cannot be used"),
     "no PostgreSQL": (lambda _: "postgres://[", StoreSettings, "is no URL"),
+    "bracket": (lambda _: "postgres://me:s3cret]@host/db", StoreSettings, "://me:***@host/db'"),
+    "slash": (lambda _: "postgres://me:s3cret/x@host/db", StoreSettings, "write %2F"),
+    "no such": (lambda _: "mysql://host/db?password=s3cret", StoreSettings, "password=***'"),
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks import graphs
 from benchmarks.driver import disk_bytes
-from benchmarks.flows import app
+from benchmarks.graphs import app
 from benchmarks.work import QUICK
 
 

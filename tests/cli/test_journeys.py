@@ -19,9 +19,11 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def working(url: str, gate: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def working(
+    url: str, gate: Path, *words: str, app: str = SAMPLE
+) -> Iterator[subprocess.Popen[str]]:
     """A worker that has said it is ready."""
-    command = [sys.executable, "-m", "holdfast", "worker", SAMPLE, *words]
+    command = [sys.executable, "-m", "holdfast", "worker", app, *words]
     worker = subprocess.Popen(
         command, env=environment(url, SAMPLE_GATE=str(gate)), stderr=subprocess.PIPE, text=True
     )
@@ -101,6 +103,39 @@ def test_the_second_signal_leaves_at_once(url: str, shell: Shell, tmp_path: Path
         assert "stopping" in worker.stderr.readline()
         worker.send_signal(signal.SIGINT)
         assert worker.wait(PATIENCE) == 130
+
+
+CARELESS = """
+import os, time
+import holdfast as hf
+
+app = hf.App("sample")
+
+@app.step
+async def careless():
+    open(os.environ["SAMPLE_GATE"], "w").close()
+    time.sleep(600)
+
+@app.workflow
+async def blocks():
+    await careless()
+"""
+
+
+def test_the_second_signal_leaves_at_once_whatever_blocks_the_loop(
+    url: str, shell: Shell, tmp_path: Path
+) -> None:
+    app, gate = tmp_path / "blocks.py", tmp_path / "gate"
+    app.write_text(CARELESS)
+    with working(url, gate, app=str(app)) as worker:
+        assert shell("run", "--app", str(app), "blocks").returncode == 0
+        wait_until(gate.exists)
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.2)  # two of a kind that are pending at once are one
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(PATIENCE) == 130
+        assert worker.stderr is not None
+        assert "left at once" in worker.stderr.read()
 
 
 def test_a_dead_worker_is_known_at_once(url: str, shell: Shell, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import json
 
+import asyncpg
 import pytest
 
+from holdfast.cli import doctor
 from tests.cli import sample
 from tests.cli.conftest import Type
 
@@ -35,6 +37,24 @@ def test_the_doctor_tells_settings_and_sizes(typed: Type) -> None:
     assert person.exit_code == 0
     assert "PostgreSQL" in person.stdout
     assert "fsync=on" in person.stdout
+
+
+def test_the_doctor_tells_of_a_transaction_that_is_open_for_long(
+    typed: Type, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LONG", 0)
+
+    async def look() -> str:
+        connection = await asyncpg.connect(url)
+        async with connection.transaction(isolation="repeatable_read"):
+            await connection.fetch("SELECT * FROM holdfast.runs")
+            told = await asyncio.to_thread(typed, "doctor", person=True)
+        await connection.close()
+        return told.stdout
+
+    assert "transaction" not in typed("doctor", person=True).stdout
+    assert json.loads(typed("doctor", "--json").stdout)["store"]["dead_rows"] >= 0
+    assert "! a transaction has been open for " in asyncio.run(look())
 
 
 def test_a_database_without_our_schema_is_not_made_by_a_look(

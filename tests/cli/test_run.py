@@ -152,6 +152,7 @@ class TestApp:
             ("import holdfast as hf\na, b = hf.App('a'), hf.App('b')", "Several apps in"),
             ("import holdfast as hf\n1 / 0", "line 2, in <module>\n    1 / 0"),
             ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+            ("import sys\nsys.exit(3)", "line 2, in <module>\n    sys.exit(3)\nSystemExit: 3"),
         ],
     )
     def test_a_file_without_one_is_said(

@@ -94,6 +94,14 @@ class TestDb:
         assert sum(before.values()) - sum(after.values()) == int(told.split()[0])
         assert typed("db", "prune", "--older-than", "soon").exit_code == 2
 
+    @pytest.mark.usefixtures("full")
+    def test_prune_asks_a_person_and_nobody_else(self, typed: Type) -> None:
+        before = typed("runs", "list", "--json=id").stdout
+        result = typed("db", "prune", "--older-than", "0s")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "repeat it with --yes" in result.stderr
+        assert typed("runs", "list", "--json=id").stdout == before
+
     def test_gc_deletes_blobs_that_nobody_names(
         self, typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -157,6 +165,37 @@ def test_a_store_that_cannot_be_used_is_said(
     result = typed("runs", "list", "--store", url.format(tmp_path))
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
+
+
+READING = (
+    "runs list", "runs show x", "runs cancel x", "doctor", "db status", "db backup x.db",
+    "db prune --older-than 1d -y", "workers", "queues list",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", READING)
+def test_the_file_of_another_program_is_left_alone(typed: Type, tmp_path: Path, words: str) -> None:
+    file = tmp_path / "books.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE books (title)")
+    before = file.read_bytes()
+
+    result = typed(*words.split(), "--store", f"sqlite:///{file}")
+
+    assert result.exit_code == 5
+    assert "There is no schema of ours in" in result.stderr
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("words", ["db status", "db migrate"])
+def test_a_file_that_is_no_database_is_said_by_db_too(
+    typed: Type, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but a text of some length\n" * 99)
+    result = typed(*words.split(), "--store", f"sqlite:///{tmp_path}/text.db")
+    assert result.exit_code == 5
+    assert "is not a usable SQLite database" in result.stderr
 
 
 def test_an_empty_store_says_how_to_fill_it(typed: Type) -> None:

@@ -54,7 +54,34 @@ def test_a_worker_that_is_gone_is_said_to_be(typed: Type, url: str) -> None:
 
     asyncio.run(die())
     [ghost] = json.loads(typed("workers", "--json").stdout)["workers"]
-    told = [ghost[name] for name in ("id", "state", "runs", "app", "queues")]
-    assert told == ["ghost", "gone", 0, "shop", None]
+    told = [ghost[name] for name in ("id", "state", "runs", "jobs", "app", "queues")]
+    assert told == ["ghost", "gone", 0, 0, "shop", None]
     assert typed("workers").stdout.startswith("ghost\tgone\t")
     assert "✗ gone" in typed("workers", person=True).stdout
+
+
+def test_a_worker_is_listed_with_the_jobs_it_has_begun(typed: Type, url: str) -> None:
+    app = hf.App("farm")
+
+    async def look() -> list[int]:
+        begun, door = asyncio.Event(), asyncio.Event()
+
+        @app.step(queue="far")
+        async def dig() -> None:
+            begun.set()
+            await door.wait()
+
+        @app.workflow
+        async def farm() -> None:
+            await dig()
+
+        near, far = (hf.Settings(poll=0.05, queues=[queue]) for queue in ("default", "far"))
+        async with app.open(url, settings=near) as client, app.open(url, settings=far):
+            run = await client.start(farm.bind())
+            await begun.wait()
+            told = await asyncio.to_thread(typed, "workers", "--json")
+            door.set()
+            await run.result()
+        return [each["jobs"] for each in json.loads(told.stdout)["workers"]]
+
+    assert sorted(asyncio.run(asyncio.wait_for(look(), 20))) == [0, 1]

@@ -1,4 +1,4 @@
-"""Says in pytest's summary how many points each sweep tried, and what caught each planted bug."""
+"""Which store a sweep works on, and which sweeps are for `make prove`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,20 +12,6 @@ from tests.crash.thinning import AT_ONCE, is_whole
 
 pytest.register_assert_rewrite("tests.crash.scenarios", "tests.crash.asking", "tests.crash.graphs")
 HERE = Path(__file__).parent
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
-    told = [
-        f"{value}"
-        for report in reports
-        for name, value in getattr(report, "user_properties", ())
-        if name == "crash"
-    ]
-    if told:
-        terminalreporter.section("crash sweep")
-        for line in sorted(told):
-            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")

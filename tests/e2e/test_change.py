@@ -75,7 +75,10 @@ class Shop:
         """Return what a person at a terminal sees."""
         shown = subprocess.run(
             self._command("runs", "why", run), cwd=self.file.parent, capture_output=True,
-            text=True, check=True, env={"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "100"},
+            text=True, check=True, env={
+                "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "100",
+                "HOLDFAST_STORE": self.yard.url,
+            },
         )  # fmt: skip
         return f"$ holdfast runs why {run}\n{shown.stdout}"
 

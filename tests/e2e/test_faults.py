@@ -20,6 +20,7 @@ import holdfast as hf
 from holdfast.compose import open_client
 from holdfast.stores.clock import SteadyClock
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.connection import APPLICATION_ID
 from holdfast.stores.sqlite.statements import migrations
 from tests.e2e.processes import ROOT, Yard
 from tests.e2e.shop import app, blocking, order, result_of_order
@@ -178,6 +179,7 @@ def old_file(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(f"BEGIN; {migrations()[0]}; PRAGMA user_version = 1; COMMIT;")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("BEGIN")
         rows = ((f"r{n}", n) for n in range(OLD_RUNS))
         connection.executemany(

@@ -1,5 +1,6 @@
 """How workers leave: drained, at once, killed, or with a thread that never ends."""
 
+import json
 import os
 import signal
 import time
@@ -35,6 +36,30 @@ async def test_sigterm_lets_the_running_step_finish_and_gives_the_run_back(
         assert (await run.history()).events[-1].kind == "step.completed"
         with any_yard.worker(**POLL) as other:
             assert await run.result() == [leaving.pid, other.pid]
+    assert [line.pid for line in any_yard.lines()] == [leaving.pid, other.pid], "nothing ran twice"
+    await any_yard.dump()
+
+
+@pytest.mark.timeout(90)
+async def test_who_drains_for_longer_than_its_lease_keeps_its_run(
+    any_yard: Yard, tmp_path: Path
+) -> None:
+    door, short = tmp_path / "door", {"poll": 0.05, "lease": 1.0, "renew": 0.3}
+    async with app.open(any_yard.url, worker=False) as client:
+        run = await client.start(two_steps.bind(str(door)), id="kept")
+        with any_yard.worker(drain=30, **short) as leaving:
+            until(lambda: len(any_yard.lines()) == 1, "the first step")
+            with any_yard.worker(**short) as other:
+                leaving.terminate()
+                time.sleep(3)  # three leases: `other` looks all the time
+                assert leaving.poll() is None, "it waits for its step"
+                assert (await run.describe()).strikes == 0
+                door.touch()
+                out, err = leaving.communicate(timeout=30)
+                assert (leaving.returncode, json.loads(out.splitlines()[-1])) == (
+                    0, {"refusals": 0},
+                ), err  # fmt: skip
+                assert await run.result() == [leaving.pid, other.pid]
     assert [line.pid for line in any_yard.lines()] == [leaving.pid, other.pid], "nothing ran twice"
     await any_yard.dump()
 

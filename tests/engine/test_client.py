@@ -285,3 +285,54 @@ async def test_a_client_without_a_worker_runs_nothing(place: Place, app: hf.App)
         assert client.engine.host is None
     async with place.open(app) as client:
         assert await within(client.get(run.id).result()) == 1
+
+
+async def test_a_client_is_not_used_after_its_block(place: Place, app: hf.App) -> None:
+    flow, ended = waiting(app), quick(app)
+    async with place.open(app) as client:
+        run = await client.start(flow.bind(1), id="r")
+        done = await client.start(ended.bind(1), id="done")
+        assert await done.result() == 1
+        events = run.events()
+        await anext(events)
+
+    async def told() -> None:
+        async for _ in run.events():
+            pass
+
+    later = (
+        lambda: client.start(flow.bind(2), id="s"),
+        client.list,
+        run.result,
+        done.result,
+        lambda: run.signal(go, True),
+        run.cancel,
+        run.describe,
+        run.labels,
+        run.history,
+        lambda: anext(events),
+        told,
+        client.questions,
+        client.schedules.list,
+    )
+    for use in later:
+        with pytest.raises(hf.StoreUnavailable, match="This client is closed"):
+            await within(use(), 5)
+
+
+async def test_whoever_waits_when_the_block_ends_is_told_so(place: Place, app: hf.App) -> None:
+    """Nobody has cancelled them: a group of tasks would take that for a quiet end."""
+    flow = waiting(app)
+    async with place.open(app) as client:
+        run = await client.start(flow.bind(1), id="r")
+
+        async def follow() -> None:
+            async for _ in run.events():
+                pass
+
+        waits = [asyncio.create_task(run.result()), asyncio.create_task(follow())]
+        hub = client.engine._hub
+        await until(lambda: bool(hub._changes and hub._closings))
+    for wait in waits:
+        with pytest.raises(hf.StoreUnavailable, match="This client is closed"):
+            await within(wait)

@@ -204,7 +204,7 @@ async def test_silence_is_a_time_out(place: Place, app: hf.App, is_sync: bool) -
         told_why = await within((await client.start(flow.bind())).result())
         assert told_why == "sent no heartbeat for 0.2 s"
         if is_sync:
-            assert worker_of(client).steps.written_off == 1
+            assert worker_of(client).steps.calls.written_off == 1
             release.set()
             await until(told.is_set)
         else:

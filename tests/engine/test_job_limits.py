@@ -1,6 +1,7 @@
 """Limits of queues on jobs, as a user meets them: over workers, by key, never against itself."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -147,6 +148,32 @@ def test_what_is_no_key_is_refused(
 ) -> None:
     with pytest.raises(error, match=told):
         provider.call.options(**options)
+
+
+async def test_names_of_any_width_that_is_allowed_fit_every_index(
+    place: Place, app: hf.App
+) -> None:
+    def wide(seed: int) -> str:  # of marks that do not repeat: an index would fold those
+        chance = random.Random(seed)
+        return "".join(chr(chance.randrange(0x20000, 0x2A6D0)) for _ in range(128))
+
+    queue, key, lane = wide(1), wide(2), wide(3)
+    go = hf.Signal(wide(4), str)
+
+    @app.step(queue=queue)
+    async def work(name: str) -> str:
+        return name
+
+    @app.workflow(queue=lane)
+    async def flow() -> str:
+        return await work.options(queue_key=key)(await hf.wait_for(go))
+
+    app.queue(queue, concurrency=1, key_concurrency=1)
+    app.queue(lane, concurrency=1, key_concurrency=1)
+    async with place.open(app) as client:
+        run = await client.start(flow.bind(), id=wide(5), queue_key=key, tags=[wide(6)])
+        await run.signal(go, "done", id=wide(7))
+        assert await within(run.result()) == "done"
 
 
 def test_a_key_goes_with_its_queue(provider: Provider) -> None:

@@ -73,7 +73,7 @@ async def test_a_step_with_a_queue_is_done_by_a_worker_that_serves_it(
 async def test_a_worker_keeps_its_lease_from_before_its_first_job(
     place: Place, app: hf.App, studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.hosts.worker.worker.HEAD_START", 3_600)
+    monkeypatch.setattr("holdfast.hosts.worker.worker.SETTLED", 3_600)
     async with place.open(app, queues=["default"]) as client:
         run = await client.start(studio.flow.bind(4))
         async with place.open(app, queues=["gpu"]) as other:
@@ -409,6 +409,54 @@ async def test_all_attempts_of_a_job_share_its_total_time(place: Place, app: hf.
     async with place.open(app) as client:
         found = await within((await client.start(told.bind())).result())
         assert found in ("ConnectionError", "StepTimedOut")
+
+
+async def test_the_total_time_of_a_job_counts_from_the_reopening(place: Place, app: hf.App) -> None:
+    wait = 0.05
+    often = hf.Retry(max_attempts=999, initial=wait, factor=1)
+    studio = Studio(app, total_timeout=2, retry=often)
+    good_from = 10**9
+
+    def breaks_at_first(n: int) -> int:
+        if len(studio.began) < good_from:
+            raise ConnectionError("no")
+        return n
+
+    studio.does = breaks_at_first
+    async with place.open(app) as client:
+        run = await client.start(studio.flow.bind(1))
+        await status_of(run, "failed")
+        await asyncio.sleep(wait)  # the wait that would have led beyond the end
+        good_from = len(studio.began) + 3
+        await run.retry()
+        assert await within(run.result()) == 2
+
+
+async def test_so_does_that_of_a_job_whose_outcome_comes_by_its_token(
+    place: Place, app: hf.App
+) -> None:
+    tokens = list[str]()
+
+    @app.step(queue="gpu", completes_later=True, total_timeout=2)
+    async def convert() -> int:
+        tokens.append(hf.completion_token())
+        hf.complete_later()
+
+    @app.workflow
+    async def flow() -> int:
+        return await convert() + 1
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await status_of(run, "failed")  # its time is over
+        await run.retry()
+
+        async def is_deferred() -> bool:
+            return len(tokens) == 2 and "step.deferred" in await kinds(run)
+
+        await until(is_deferred)
+        assert await client.complete(tokens[1], 41)
+        assert await within(run.result()) == 42
 
 
 async def test_a_job_may_leave_its_outcome_to_a_token(place: Place, app: hf.App) -> None:

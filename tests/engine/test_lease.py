@@ -1,7 +1,10 @@
 """The thread of the lease stays out of the way of the first runs, and of no renewal."""
 
 import asyncio
+import errno
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -43,6 +46,31 @@ async def test_the_head_start_holds_up_no_renewal(monkeypatch: pytest.MonkeyPatc
     lease.start()
     assert await asyncio.to_thread(asked.wait, 30)
     await lease.stop()
+
+
+async def test_what_fails_a_renewal_does_not_end_the_thread(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a process that has no file left for the loop in which it renews."""
+    renewed, tries, run = threading.Event(), list[str](), asyncio.run
+
+    def runs(renewal: Coroutine[Any, Any, None]) -> None:
+        tries.append("")
+        if len(tries) < 3:
+            renewal.close()
+            raise OSError(errno.EMFILE, "Too many open files")
+        run(renewal)
+        renewed.set()
+
+    lease = lease_of(MemoryStore(), renew=0.01)
+    monkeypatch.setattr(module, "HEAD_START", 0.01)
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "run", runs)
+        lease.start()
+        assert await asyncio.to_thread(renewed.wait, 10)
+        await lease.stop()
+    told = [record.message for record in caplog.records]
+    assert told == ["the lease could not be renewed: [Errno 24] Too many open files"]
 
 
 async def test_no_thread_is_left_behind() -> None:

@@ -157,6 +157,20 @@ async def test_a_long_back_off_parks_the_run_without_slot_or_machine(
         assert await within((await client.start(works.bind())).result()) == "other"
 
 
+async def test_an_error_that_no_store_keeps_is_tried_again_too(place: Place, app: hf.App) -> None:
+    @app.step(retry=hf.Retry(initial=60, jitter=False))
+    async def read() -> None:
+        raise Flaky("no file caf\udce9")  # so Python reads a name that is no UTF-8
+
+    @app.workflow
+    async def flow() -> None:
+        await read()
+
+    async with place.open(app) as client:
+        row = await status_of(await client.start(flow.bind()), "waiting")
+        assert row.reason == "attempt 2 of read#1 after Flaky: no file caf\\udce9"
+
+
 async def test_a_short_back_off_holds_no_slot(place: Place, app: hf.App) -> None:
     began = asyncio.Event()
 

@@ -1,6 +1,7 @@
 """Steps as a user writes them: async and sync, with any signature, and what they return."""
 
 import asyncio
+import signal
 import threading
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing_extensions import TypedDict
 
 import holdfast as hf
 from holdfast.fronts.function.step import make_step
-from holdfast.hosts.worker.steps import Result, StepRun, Steps
+from holdfast.hosts.worker.steps import Result, StepRun, Steps, is_interrupt
 from holdfast.model.asks import StepAsk
 from holdfast.model.run import Run
 from tests.engine.places import Place, kinds, until, within, worker_of
@@ -381,20 +382,33 @@ async def test_step_primitives_outside_of_a_step_are_refused(place: Place, app: 
         hf.attempt()
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), KeyError("k")])
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3), asyncio.CancelledError(), KeyError("k"), StopIteration(1),
+        StopAsyncIteration(), GeneratorExit(), KeyboardInterrupt(),
+    ],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["async", "waiting", "sync"])
 async def test_whatever_a_step_raises_fails_only_the_step(
-    place: Place, app: hf.App, error: BaseException, is_async: bool
+    place: Place, app: hf.App, error: BaseException, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once = hf.Retry(max_attempts=1)
+    # As in `holdfast worker`: Ctrl-C is heard elsewhere, and is nothing that a step raises.
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
 
     async def coroutine() -> None:
+        raise error
+
+    async def waiting() -> None:
+        await asyncio.sleep(0)
         raise error
 
     def function() -> None:
         raise error
 
-    step = app.step(retry=once, name="bad")(coroutine if is_async else function)
+    bad = {"async": coroutine, "waiting": waiting, "sync": function}[kind]
+    step: Any = app.step(retry=hf.Retry(max_attempts=1), name="bad")(bad)
 
     @app.workflow
     async def flow() -> str:
@@ -404,9 +418,47 @@ async def test_whatever_a_step_raises_fails_only_the_step(
             return failed.type
         return ""
 
+    async with place.open(app, threads=1) as client:
+        runs = [await client.start(flow.bind()) for _ in range(3)]
+        told = {await within(run.result()) for run in runs}
+    assert told <= {type(error).__name__, "RuntimeError"}
+
+
+async def test_an_error_without_a_text_fails_a_step_and_a_body(place: Place, app: hf.App) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    @app.step(retry=hf.Retry(max_attempts=2, initial=0.001))
+    async def bad() -> None:
+        raise Mute
+
+    @app.workflow
+    async def flow() -> None:
+        try:
+            await bad()
+        except hf.StepFailed as failed:
+            raise Mute from failed
+
     async with place.open(app) as client:
-        told = await within((await client.start(flow.bind())).result())
-    assert told in (type(error).__name__, "RuntimeError")
+        run = await client.start(flow.bind())
+        with pytest.raises(hf.RunFailed, match="its message cannot be read: RuntimeError"):
+            await within(run.result())
+
+
+def test_an_interrupt_is_a_persons_where_python_raises_it() -> None:
+    """In a program of the user's own it ends the program, as it does anywhere else."""
+
+    async def look() -> bool:
+        return is_interrupt(KeyboardInterrupt()) and not is_interrupt(SystemExit())
+
+    assert is_interrupt(KeyboardInterrupt())
+    assert asyncio.run(look())
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert not is_interrupt(KeyboardInterrupt())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def test_a_step_that_exits_leaves_the_worker_alive(place: Place, app: hf.App) -> None:
@@ -498,6 +550,52 @@ async def test_a_cancellation_that_a_step_leaves_in_its_task_hits_no_other(
     async with place.open(app) as client:
         run = await client.start(flow.bind())
         assert await within(run.result()) == ["done before it took effect", "waited"] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["free", "limited"])
+async def test_a_step_that_cancels_its_own_task_fails(
+    place: Place, app: hf.App, options: dict[str, Any]
+) -> None:
+    @app.step(retry=hf.Retry(max_attempts=1), **options)
+    async def cancels_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(60)
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            await cancels_itself()
+        except hf.StepFailed as error:
+            return error.message
+        return "went well"
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == "the step raised CancelledError by itself"
+        assert worker_of(client).steps.running == 0
+
+
+async def test_whoever_cancels_all_tasks_of_a_loop_fails_no_step(place: Place, app: hf.App) -> None:
+    waits = asyncio.Event()
+
+    @app.step
+    async def waiting() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    @app.workflow
+    async def flow() -> None:
+        await waiting()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await within(waits.wait())
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "waiting#1")
+        task.cancel()
+        await asyncio.wait([task])
+        assert await kinds(run) == ["run.started"]
 
 
 async def test_steps_that_never_wait_leave_the_loop_to_others_too(

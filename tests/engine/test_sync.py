@@ -557,7 +557,8 @@ def test_a_pure_client_works_beside_a_worker(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys
+import _thread
+import threading
 import holdfast as hf
 
 app = hf.App("script")
@@ -571,7 +572,9 @@ client = app.open_sync("sqlite:///script.db")
 run = client.start(waits.bind(), id="w")
 try:
     print("ready", flush=True)
-    if "{mode}" == "wait":
+    if "{mode}" == "unheard":
+        threading.Timer(0.1, _thread.interrupt_main).start()
+    if "{mode}" != "leave":
         run.result()
 except KeyboardInterrupt:
     print("interrupted", run.describe().workflow, flush=True)
@@ -594,6 +597,12 @@ def test_an_interrupt_ends_the_wait_and_nothing_else(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     told, errors = process.communicate(timeout=30)
     assert (process.returncode, told, errors) == (0, "interrupted waits\n", "")
+
+
+def test_an_interrupt_that_wakes_nobody_is_heard_all_the_same(tmp_path: Path) -> None:
+    """As one that comes right before the thread goes to sleep; this one is no signal at all."""
+    told, errors = script(tmp_path, "unheard").communicate(timeout=30)
+    assert (told, errors) == ("ready\ninterrupted waits\n", "")
 
 
 def test_a_program_that_forgets_to_close_ends_and_loses_nothing(tmp_path: Path) -> None:

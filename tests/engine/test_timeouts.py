@@ -1,12 +1,16 @@
 """Time-outs of steps: of one attempt, of all attempts, and of threads that cannot be stopped."""
 
 import asyncio
+import contextlib
+import json
 import threading
+from typing import Any, cast
 
 import pytest
 
 import holdfast as hf
-from tests.engine.places import Place, kinds, until, within, worker_of
+from holdfast.hosts.worker import Worker
+from tests.engine.places import Place, event_of, kinds, status_of, until, within, worker_of
 
 ONCE = hf.Retry(max_attempts=1)
 
@@ -143,18 +147,190 @@ async def test_a_sync_step_that_times_out_is_written_off(place: Place, app: hf.A
 
     try:
         async with place.open(app, steps=1, threads=1) as client:
-            steps = worker_of(client).steps
-            assert steps.is_healthy
+            calls = worker_of(client).steps.calls
+            assert calls.is_healthy
             run = await client.start(flow.bind())
             assert await within(run.result()) == "quick", "slot and thread were given back"
-            assert steps.written_off == 1
-            assert not steps.is_healthy
+            assert calls.written_off == 1
+            assert not calls.is_healthy
             release.set()
-            await until(lambda: steps.written_off == 0)
-            assert steps.is_healthy
+            await until(lambda: calls.written_off == 0)
+            assert calls.is_healthy
     finally:
         release.set()
     assert told.is_set()
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["late", "never"])
+async def test_a_step_that_ignores_its_time_out_has_timed_out(
+    place: Place, app: hf.App, ends: bool
+) -> None:
+    free = asyncio.Event()
+
+    @app.step(timeout=0.05, retry=ONCE)
+    async def stubborn() -> str:
+        while True:
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                if ends:
+                    return "too late"
+            else:
+                return "far too late"
+
+    @app.step
+    async def other() -> str:
+        return "other"
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            return await stubborn()
+        except hf.StepTimedOut as error:
+            return f"{error.message}, {await other()}"
+
+    async with place.open(app, steps=1) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == "took longer than 0.05 s, other"
+        free.set()
+        await until(lambda: not worker_of(client).steps.running)
+        assert (await kinds(run)).count("step.failed") == 1
+
+
+async def test_a_step_that_ignores_that_nobody_waits_keeps_no_slot(
+    place: Place, app: hf.App
+) -> None:
+    free = asyncio.Event()
+
+    @app.step
+    async def stubborn() -> None:
+        while not free.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await free.wait()
+
+    @app.step
+    async def other() -> str:
+        return "other"
+
+    @app.workflow
+    async def flow() -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await stubborn()
+        except TimeoutError:
+            return await other()
+        return ""
+
+    async with place.open(app, steps=1) as client:
+        run = await client.start(flow.bind())
+        assert await within(run.result()) == "other"
+        free.set()
+        await until(lambda: not worker_of(client).steps.running)
+
+
+@pytest.mark.parametrize("lacks", ["slot", "thread"])
+async def test_a_total_time_out_passes_for_what_cannot_begin(
+    place: Place, app: hf.App, lacks: str
+) -> None:
+    """However long it is until it could."""
+    free, release = asyncio.Event(), threading.Event()
+
+    @app.step
+    async def keeps_slot() -> None:
+        await free.wait()
+
+    @app.step
+    def keeps_thread() -> None:
+        release.wait(20)
+
+    @app.step(total_timeout=0.3)
+    def late() -> str:
+        return "late"
+
+    @app.workflow
+    async def flow() -> str:
+        keeper = asyncio.create_task((keeps_slot if lacks == "slot" else keeps_thread)())
+        await asyncio.sleep(0)
+        try:
+            return await late()
+        except hf.StepTimedOut as error:
+            return error.message
+        finally:
+            keeper.cancel()
+
+    try:
+        async with place.open(app, steps=1 if lacks == "slot" else 2, threads=1) as client:
+            run = await client.start(flow.bind())
+            assert await within(run.result()) == "had no time left to begin"
+    finally:
+        free.set()
+        release.set()
+
+
+async def test_what_wants_a_thread_where_all_are_stuck_waits_elsewhere(
+    place: Place, app: hf.App
+) -> None:
+    """It is no attempt that timed out: its code has not begun."""
+    release, go = threading.Event(), asyncio.Event()
+
+    @app.step(timeout=0.2, retry=ONCE)
+    def stuck() -> None:
+        release.wait(20)
+
+    @app.step(timeout=5, retry=ONCE)
+    def quick() -> str:
+        return "quick"
+
+    @app.step
+    async def gate() -> None:
+        await go.wait()
+
+    @app.workflow
+    async def spoil() -> str:
+        try:
+            await stuck()
+        except hf.StepTimedOut:
+            return "stuck"
+        return ""
+
+    @app.workflow
+    async def held() -> str:
+        await gate()
+        return await quick()
+
+    @app.workflow
+    async def late() -> str:
+        return await quick()
+
+    try:
+        async with place.open(app, threads=1) as client:
+            worker, calls = worker_of(client), worker_of(client).steps.calls
+            before = await client.start(held.bind(), id="held")
+            for _ in range(2):
+                assert await within((await client.start(spoil.bind())).result()) == "stuck"
+            assert calls.is_stuck
+            after = await client.start(late.bind(), id="late")
+            go.set()
+            await status_of(before, "waiting")
+            assert (await status_of(after, "pending")).status == "pending"
+            assert not worker.sessions
+            await until(lambda: is_told(worker, place, 2))
+            release.set()
+            assert await within(asyncio.gather(before.result(), after.result())) == ["quick"] * 2
+            await until(lambda: is_told(worker, place, 0))
+            assert (await kinds(before)).count("step.failed") == 0
+    finally:
+        release.set()
+
+
+async def is_told(worker: Worker, place: Place, stuck: int) -> bool:
+    """Tell whether the worker's row says how many of its threads are stuck."""
+    if place.kind == "memory":
+        return True  # nobody else could read it
+    rows = {
+        row.id: json.loads(row.info or "{}") for row in await cast("Any", worker.store).workers()
+    }
+    return bool(rows[worker.id].get("stuck_threads", 0) == stuck)
 
 
 async def test_a_late_result_of_a_written_off_thread_is_dropped(place: Place, app: hf.App) -> None:
@@ -183,7 +359,7 @@ async def test_a_late_result_of_a_written_off_thread_is_dropped(place: Place, ap
         async with place.open(app) as client:
             run = await client.start(flow.bind())
             assert await within(run.result()) == 2
-            await until(lambda: worker_of(client).steps.written_off == 0)
+            await until(lambda: worker_of(client).steps.calls.written_off == 0)
             assert (await kinds(run)).count("step.completed") == 2
     finally:
         release.set()
@@ -293,3 +469,40 @@ async def test_a_timeout_says_how_long_once(place: Place, app: hf.App) -> None:
         "Step slow#1 failed after 1 attempt: StepTimedOut: took longer than 0.01 s. "
         f"{hf.StepTimedOut.hint} [HF402]"
     )
+
+
+@pytest.mark.parametrize("how", ["paused", "blocked"])
+async def test_total_timeout_does_not_run_while_a_run_is_set_aside(
+    place: Place, app: hf.App, how: str
+) -> None:
+    began, release = asyncio.Event(), asyncio.Event()
+    stuck = how == "blocked"
+
+    @app.step
+    async def first() -> None:
+        began.set()
+        await release.wait()
+
+    @app.step(total_timeout=2)
+    async def second() -> str:
+        return "in time"
+
+    @app.workflow
+    async def flow() -> str:
+        await first()
+        if stuck:
+            await asyncio.Event().wait()
+        return await second()
+
+    async with place.open(app) as client:
+        run = await client.start(flow.bind())
+        await within(began.wait())
+        if not stuck:
+            await run.pause()
+            await event_of(run, "run.paused")
+        release.set()
+        await status_of(run, how)
+        await asyncio.sleep(2.05)  # longer than it has
+        stuck = False
+        await (run.resume() if how == "paused" else run.retry())
+        assert await within(run.result()) == "in time"

@@ -102,6 +102,25 @@ async def test_what_raises_leaves_nothing_and_is_tried_again(
         assert (await kinds(run)).count("step.retrying") == 2
 
 
+@pytest.mark.parametrize(
+    "error",
+    [StopIteration(), GeneratorExit(), asyncio.CancelledError()],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_one_raises_fails_only_that(
+    place: Place, app: hf.App, theatre: Theatre, error: BaseException
+) -> None:
+    def trouble(tx: hf.Transaction, seat: int) -> None:
+        if hf.attempt() == 1:
+            raise error
+
+    theatre.trouble = trouble
+    async with place.open(app) as client:
+        run = await client.start(theatre.sell.bind([7]))
+        assert await within(run.result()) == [7]
+        assert (await kinds(run)).count("step.retrying") == 1
+
+
 async def test_an_error_that_is_named_crosses_as_itself(
     place: Place, app: hf.App, theatre: Theatre
 ) -> None:

@@ -99,16 +99,51 @@ async def test_a_step_that_blocks_the_loop_is_named_and_ends_once(
 
 
 async def test_a_worker_without_runs_is_not_watched(place: Place, app: hf.App) -> None:
+    going = asyncio.Event()
+
+    @app.step
+    async def wait() -> int:
+        await going.wait()
+        going.clear()
+        return 1
+
     @app.workflow
     async def flow() -> int:
         return 1
 
+    @app.workflow
+    async def waits() -> int:
+        return await wait()
+
+    loop, ticks, looks = asyncio.get_running_loop(), 0, 0
+    call = loop.call_soon_threadsafe
+
+    def counted(callback: Callable[..., object], *args: object, **more: Any) -> asyncio.Handle:
+        nonlocal ticks
+        ticks += threading.current_thread().name == "holdfast-watch"
+        return call(callback, *args, **more)
+
     async with place.open(app, slow_turn=0.01) as client:
         watch: Any = vars(worker_of(client))["_watch"]
+        is_needed = watch._is_needed
+
+        def looked() -> bool:
+            nonlocal looks
+            looks += 1
+            return is_needed()
+
+        vars(loop)["call_soon_threadsafe"], watch._is_needed = counted, looked
+        assert await within((await client.start(flow.bind())).result()) == 1  # the thread begins
         for n in range(3):
-            await until(lambda: watch.is_asleep)
-            assert await within((await client.start(flow.bind(), id=f"run-{n}")).result()) == 1
-        await until(lambda: watch.is_asleep)
+            await until(lambda: not worker_of(client).sessions)
+            before, looked_before = ticks, looks
+            await until(lambda: looks > looked_before + 2)  # noqa: B023 - called right here
+            assert ticks <= before + 1, "nobody but a look that was under way"
+            waiting = await client.start(waits.bind(), id=f"run-{n}")
+            await until(lambda: ticks > before + 1)  # noqa: B023
+            going.set()
+            assert await within(waiting.result()) == 1
+        del vars(loop)["call_soon_threadsafe"]
 
 
 async def test_nothing_is_watched_if_no_limit_is_set(place: Place, app: hf.App) -> None:

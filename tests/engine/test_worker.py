@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 import holdfast as hf
+from holdfast.compose import open_client
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.hosts.worker import Worker
-from holdfast.model.writes import Advance, Outcome, Write
+from holdfast.model.writes import Advance, Claim, Claimed, Outcome, Write
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.threadless import ThreadlessLoop, without_threads
@@ -187,31 +188,74 @@ async def test_a_step_that_was_never_awaited_is_named(
     assert any(run.id in m and "forgotten#1" in m for m in caplog.messages)
 
 
+class Crowd:
+    """Runs that stay until they are released, and how many there were at most."""
+
+    def __init__(self, app: hf.App) -> None:
+        self.release = asyncio.Event()
+        self.running: set[int] = set()
+        self.most = 0
+
+        @app.step
+        async def work(n: int) -> int:
+            self.running.add(n)
+            self.most = max(self.most, len(self.running))
+            await self.release.wait()
+            self.running.discard(n)
+            return n
+
+        @app.workflow
+        async def flow(n: int) -> int:
+            return await work(n)
+
+        self.flow = flow
+
+
 async def test_only_so_many_runs_are_held_at_once(place: Place, app: hf.App) -> None:
-    release = asyncio.Event()
-    running: set[int] = set()
-    most = 0
-
-    @app.step
-    async def work(n: int) -> int:
-        nonlocal most
-        running.add(n)
-        most = max(most, len(running))
-        await release.wait()
-        running.discard(n)
-        return n
-
-    @app.workflow
-    async def flow(n: int) -> int:
-        return await work(n)
-
+    crowd = Crowd(app)
     async with place.open(app, runs=3) as client:
-        runs = [await client.start(flow.bind(n)) for n in range(10)]
-        await until(lambda: len(running) == 3)
+        runs = [await client.start(crowd.flow.bind(n)) for n in range(10)]
+        await until(lambda: len(crowd.running) >= 3)
         assert len(worker_of(client).sessions) == 3
-        release.set()
+        crowd.release.set()
         assert [await within(run.result()) for run in runs] == list(range(10))
-    assert most == 3
+    assert crowd.most == 3
+
+
+async def test_runs_that_are_started_at_once_are_no_more_than_allowed(
+    place: Place, app: hf.App
+) -> None:
+    crowd = Crowd(app)
+    async with place.open(app, runs=3) as client:
+        runs = await asyncio.gather(*(client.start(crowd.flow.bind(n)) for n in range(10)))
+        assert len(worker_of(client).sessions) <= 3
+        await until(lambda: len(crowd.running) >= 3)
+        crowd.release.set()
+        assert sorted([await within(run.result()) for run in runs]) == list(range(10))
+    assert crowd.most == 3
+
+
+async def test_a_claim_on_its_way_and_runs_that_start_meanwhile_are_no_more_than_allowed(
+    app: hf.App,
+) -> None:
+    asked, door = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def claim(self, claim: Claim) -> Claimed:
+            asked[asked[0].is_set()].set()
+            await door.wait()
+            return await super().claim(claim)
+
+    crowd = Crowd(app)
+    async with open_client(app, Slow(), worker=True, settings=hf.Settings(runs=3)) as client:
+        await asked[0].wait()
+        runs = [await client.start(crowd.flow.bind(n)) for n in range(10)]
+        door.set()
+        await asked[1].wait()  # what the first one brought is in our hands
+        assert len(worker_of(client).sessions) == 3
+        crowd.release.set()
+        assert [await within(run.result()) for run in runs] == list(range(10))
+    assert crowd.most <= 3
 
 
 async def test_two_workers_share_the_work(place: Place, app: hf.App) -> None:
@@ -530,3 +574,20 @@ def test_a_worker_that_is_stopped_at_once_has_nothing_to_wait_for(app: hf.App) -
         assert loop.run(story()) == 0
     finally:
         loop.abandon()
+
+
+async def test_of_many_tasks_that_are_left_over_a_few_are_named(
+    place: Place, app: hf.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.workflow
+    async def careless() -> int:
+        tasks = [asyncio.ensure_future(hf.sleep(60)) for _ in range(100)]
+        await hf.sleep(0.001)
+        return len(tasks)
+
+    with caplog.at_level(logging.WARNING, logger="holdfast.worker"):
+        async with place.open(app) as client:
+            assert await within((await client.start(careless.bind(), id="c")).result()) == 100
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("was unfinished" in each for each in told) == 10
+    assert "run c left 90 more of these behind" in told

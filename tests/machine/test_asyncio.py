@@ -332,6 +332,26 @@ def futures() -> Any:
     return asyncio.as_completed([asyncio.gather(work(1), work(2))])
 
 
+@pytest.mark.parametrize("name", ["wait", "as_completed"])
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_of_calls_is_refused(name: str, kind: Callable[[Any], Any]) -> None:
+    """Its order is that of addresses, and so would the paths of the tasks be."""
+
+    async def body() -> None:
+        given = kind([sleeper(1), sleeper(2)])
+        if name == "wait":
+            await wait(given)
+        list(as_completed(given))
+
+    ended = Driver(body).machine.ended
+    assert ended is not None
+    assert ended.failure is not None
+    assert ended.failure.message == (
+        f"hf.{name} was given a set of calls, which has another order in every process. "
+        "Give it a list."
+    )
+
+
 @pytest.mark.parametrize("given", [gathered_steps, user_coroutines, tasks, futures])
 def test_asyncio_as_completed_is_refused(given: Callable[[], Any]) -> None:
     async def body() -> None:
@@ -347,3 +367,31 @@ def test_asyncio_as_completed_is_refused(given: Callable[[], Any]) -> None:
         "Use hf.as_completed, which takes the same arguments."
     )
     driver.machine.close()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda n: asyncio.gather(work(n)),
+        lambda n: asyncio.shield(asyncio.ensure_future(work(n))),
+    ],
+    ids=["gather", "shield"],
+)
+def test_a_set_of_futures_has_one_order(made: Callable[[int], Any]) -> None:
+    async def body() -> list[int]:
+        futures = [made(n) for n in range(20)]
+        done, _ = await asyncio.wait(futures)
+        return [futures.index(future) for future in done]
+
+    orders = set[tuple[int, ...]]()
+    kept: list[Any] = []
+    for n in range(5):
+        # Holes of other sizes each time, so that what is made next gets other addresses.
+        loop = asyncio.new_event_loop()
+        kept.append([asyncio.Future[None](loop=loop) for _ in range(n * 300)][:: n + 2])
+        loop.close()
+        driver = Driver(body, paranoid=False)
+        driver.finish()
+        kept.append(driver)
+        orders.add(tuple(driver.result))
+    assert orders == {tuple(range(20))}

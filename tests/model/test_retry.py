@@ -74,6 +74,10 @@ def test_jitter_takes_up_to_a_half(chance: float, expected: float) -> None:
         (Retry(factor=1, jitter=False), 9, SECOND),
         (Retry(factor=1e300, jitter=False), 2, 100 * SECOND),
         (Retry(factor=1.5, jitter=False), 3, 2_250_000),
+        (Retry(factor=1.01, jitter=False), 201, round(1.01**200 * SECOND)),
+        (Retry(factor=1.01, jitter=False), 500, 100 * SECOND),
+        (Retry(initial=0, factor=1e300, jitter=False), 3, 0),
+        (Retry(factor=10**400, jitter=False), 2, 100 * SECOND),
     ],
 )
 def test_settings_shape_the_wait(retry: Retry, attempt: int, expected: int) -> None:

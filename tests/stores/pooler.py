@@ -21,7 +21,8 @@ VARIABLE = "HOLDFAST_TEST_PGBOUNCER"
 OURS = (
     "extra_float_digits,statement_timeout,lock_timeout,idle_in_transaction_session_timeout,"
     "tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count,tcp_user_timeout,jit,"
-    "enable_seqscan,enable_hashjoin,enable_mergejoin,enable_bitmapscan,enable_sort,plan_cache_mode"
+    "enable_seqscan,enable_hashjoin,enable_mergejoin,enable_bitmapscan,enable_sort,plan_cache_mode,"
+    "default_transaction_isolation"
 )
 CONFIGURATION = """
 [databases]

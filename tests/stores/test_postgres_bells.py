@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.model.writes import Notice
-from holdfast.stores.postgres import PostgresStore
+from holdfast.model.writes import Claim, Notice
+from holdfast.stores.postgres import PostgresStore, bells
 from holdfast.stores.postgres.bells import MOMENT, WHILE, Ringer
 from holdfast.stores.postgres.connection import Line
 from holdfast.testing.loop import VirtualLoop
@@ -125,8 +125,8 @@ async def test_a_worker_elsewhere_hears_the_name(postgres_store: str) -> None:
         await asyncio.wait_for(told.wait(), 10)  # when listening begins
         assert heard == [Notice()]
         for notices in (NAMED, READY, ENDED, JOB):
-            await asyncio.sleep(2 * MOMENT)
             near._tell(notices)
+            await near._ringer.close()  # else two of them might become one ring
         async with asyncio.timeout(10):
             while len(heard) < 4:  # noqa: ASYNC110 - a callback sets no event twice
                 await asyncio.sleep(0.01)
@@ -134,3 +134,18 @@ async def test_a_worker_elsewhere_hears_the_name(postgres_store: str) -> None:
         await near.close()
         await far.close()
     assert heard[1:] == [*NAMED, Notice(what="ready"), Notice(what="job")]
+
+
+async def test_a_worker_that_finds_nothing_to_do_listens_at_once(
+    postgres_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bells, "SOON", 3600)
+    told = asyncio.Event()
+    store = PostgresStore(postgres_store)
+    await store.open()
+    try:
+        store.listen(lambda _: told.set(), worker="W")
+        await store.claim(Claim("shop", "W", (), 1, 1_000_000))
+        await asyncio.wait_for(told.wait(), 10)
+    finally:
+        await store.close()

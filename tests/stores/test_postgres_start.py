@@ -11,6 +11,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.checks import AT_HOME
 from holdfast.stores.postgres.target import LIMIT, LIMITS_FROM, Target
 from holdfast.stores.postgres.types import ARRAYS
+from holdfast.testing.conformance import Harness
 from holdfast.testing.postgres import VARIABLE, PostgresServer
 from tests.stores.proxy import proxied
 
@@ -38,6 +39,16 @@ async def test_a_role_that_does_not_wait_for_the_disk_is_refused(postgres, postg
     postgres.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     with pytest.raises(StoreSettings, match="synchronous_commit=off"):
         await opened(postgres_url)
+
+
+async def test_how_a_database_writes_bytes_does_not_matter(postgres, postgres_url):
+    """It was another way before PostgreSQL 9.0, and some databases still have that as a setting."""
+    name = urlsplit(postgres_url).path[1:]
+    postgres.execute(f'ALTER DATABASE "{name}" SET bytea_output = escape')
+    async with Harness(lambda _: PostgresStore(postgres_url, rings=False)) as harness:
+        digest = bytes(range(256))
+        assert (await harness.held("r", input_digest=digest)).input_digest == digest
+        assert (await harness.load("r")).run.input_digest == digest
 
 
 async def test_another_encoding_is_refused(postgres):

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 import holdfast as hf
-from holdfast.errors import StoreVersion
+from holdfast.errors import StoreUnavailable, StoreVersion
 from holdfast.model.writes import Filter, Page
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.statements import migrations
@@ -113,3 +113,12 @@ async def test_a_database_with_another_schema_is_not_migrated(
     with pytest.raises(StoreVersion, match=f"schema version {known - 1}, .* nothing was changed"):
         await ids(PostgresStore(postgres_store))
     assert postgres.execute(version, url=postgres_store) == str(known - 1)
+
+
+async def test_a_file_of_another_program_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "books.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(StoreUnavailable, match="no schema of ours"):
+        await ids(SqliteStore(path))

@@ -9,8 +9,12 @@ import pytest
 
 from holdfast.errors import OutcomeUnknown, StoreFull
 from holdfast.kernel.dispatch import decide
+from holdfast.model.commands import RerunRun
+from holdfast.model.events import Event
+from holdfast.model.filters import parse
+from holdfast.model.labels import Labels
 from holdfast.model.run import Run
-from holdfast.model.writes import Filter, Page
+from holdfast.model.writes import Filter, Page, Reap
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.writer import LONELY
 from holdfast.testing.conformance import Harness
@@ -25,7 +29,7 @@ async def going_on(path: Path) -> AsyncIterator[tuple[Harness, Run, sqlite3.Conn
     """Open a store with a run that went on for a while, one turn after the other."""
     async with Harness(lambda clock: SqliteStore(path / "hf.db", clock=clock)) as harness:
         assert isinstance(harness.store, SqliteStore)
-        run = await harness.held("r")
+        run = await harness.held("r", labels=Labels(("old",)))
         for n in range(ALONE):
             harness.clock.advance(1)
             assert await harness.commit(run, answer(f"a#{n}")) == "applied"
@@ -43,8 +47,9 @@ async def test_the_row_of_a_run_that_goes_on_lags_and_nobody_sees_it(tmp_path):
         assert stored(connection) == (1, run.updated_at)
         row = await harness.row("r")
         assert (row.seq, row.updated_at) == (run.seq, harness.store.now())
-        [found] = await harness.store.find(Filter(), Page(10))
-        assert found == row
+        tagged = parse("tag:old", harness.store.now())
+        for wanted in (Filter(), Filter(ids=("r",)), Filter(terms=tagged)):
+            assert await harness.store.find(wanted, Page(10)) == [row]
 
 
 @pytest.mark.parametrize("events", [1, 2, 3])
@@ -95,18 +100,73 @@ async def test_a_turn_that_does_not_fit_is_refused(tmp_path):
         for seq in (run.seq - 1, run.seq + 1):
             for events in ([answer("z#1")], [event("step.started", "z#1"), answer("z#1")]):
                 assert await harness.commit(run._replace(seq=seq), *events) == "moved"
-        stale = run._replace(epoch=run.epoch - 1)
-        assert await harness.commit(stale, answer("z#1")) == "lost"
         assert (await harness.row("r")).seq == run.seq
         assert await harness.commit(run, answer("b#1")) == "applied"
 
 
-async def test_a_suspect_that_goes_on_is_none_any_more(tmp_path):
+@pytest.fixture(params=[1, 2, 3])
+def turn(request: pytest.FixtureRequest) -> list[Event]:
+    """Events of a turn: one or two are written by a statement of their own."""
+    return [event("step.started", "z#1"), answer("z#1"), answer("y#1")][-request.param :]
+
+
+async def test_a_turn_of_a_former_holder_is_refused(tmp_path, turn):
+    async with going_on(tmp_path) as (harness, run, _):
+        assert await harness.commit(run._replace(epoch=run.epoch - 1), *turn) == "lost"
+        await harness.reap(known_dead=True)
+        [taken] = (await harness.claim("B")).runs
+        assert await harness.commit(run, *turn) == "lost"
+        assert await harness.row("r") == taken
+
+
+async def test_a_turn_of_a_run_that_nobody_holds_is_refused(tmp_path, turn):
+    async with going_on(tmp_path) as (harness, run, _):
+        parked = await harness.park(run)
+        assert await harness.commit(run, *turn) == "lost"
+        assert await harness.row("r") == parked
+
+
+async def test_a_turn_that_does_not_take_the_cancel_it_may_know_of_is_refused(tmp_path, turn):
+    async with going_on(tmp_path) as (harness, run, _):
+        await harness.cancel()
+        row = await harness.row("r")
+        for known in (run, row):
+            assert await harness.commit(known, *turn) == "cancel"
+            assert await harness.commit(known, event("run.failed"), status="failed") == "cancel"
+        assert await harness.row("r") == row
+
+
+async def test_a_turn_is_told_of_what_came_meanwhile(tmp_path, turn):
+    async with going_on(tmp_path) as (harness, run, _):
+        await harness.signal("m1")
+        [outcome] = await harness.store.write([decide(harness.turn(run, *turn))])
+        assert (outcome.applied, outcome.inbox_seq) == (True, run.inbox_seq + 1)
+
+
+async def test_a_suspect_that_goes_on_is_none_any_more(tmp_path, turn):
     async with going_on(tmp_path) as (harness, run, connection):
         connection.execute("UPDATE runs SET strikes = 1 WHERE id = 'r'")
-        assert await harness.commit(run, answer("b#1")) == "applied"
+        assert await harness.commit(run, *turn) == "applied"
         row = await harness.row("r")
-        assert (row.strikes, row.seq) == (0, run.seq + 1)
+        assert (row.strikes, row.seq) == (0, run.seq + len(turn))
+
+
+async def test_who_takes_over_what_lags_knows_how_long_it_is(tmp_path):
+    async with going_on(tmp_path) as (harness, run, _):
+        dead = Reap("A", known_dead=True)
+        [taken] = (await harness.claim("B", reaps=(dead,))).runs
+        assert (taken.seq, taken.epoch) == (run.seq, run.epoch + 1)
+        assert await harness.row("r") == taken
+
+
+async def test_what_lags_can_be_rerun(tmp_path):
+    """By who has read its history, and guards the move by that."""
+    async with going_on(tmp_path) as (harness, run, _):
+        row, events, *_ = await harness.load("r")
+        back = RerunRun("default", "r", row.generation, events, harness.store.now(), None)
+        moved = await harness.send(back)
+        assert moved is not None
+        assert (moved.seq, moved.status) == (run.seq + 1, "pending")
 
 
 async def test_a_lone_turn_waits_for_a_program_that_writes_without_our_lock(tmp_path):

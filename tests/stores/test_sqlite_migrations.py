@@ -5,20 +5,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreSettings, StoreUnavailable
 from holdfast.model.annotations import Annotations, LogFilter, LogLine
 from holdfast.model.moving import named
 from holdfast.model.writes import Advance, Claim, Prune
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.connection import migrate
+from holdfast.stores.sqlite.connection import APPLICATION_ID, migrate
 from holdfast.stores.sqlite.rows import event_row
 from holdfast.stores.sqlite.statements import migrations, queries
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.harness import answer
 
-ROWS = """
+ROWS = f"""
 INSERT INTO runs (
     ns, id, workflow, version, status, reason, generation, epoch, seq, wake_at,
     inbox_seq, inbox_read, cancel, strikes, input_digest, created_at, updated_at
@@ -27,6 +28,7 @@ VALUES ('default', 'r', 'w', '', 'pending', '', 1, 0, 1, 0, 0, 0, 0, 0, x'00', 5
 INSERT INTO events (ns, run, seq, generation, epoch, kind, key, asked_seq, at, codec)
 VALUES ('default', 'r', 1, 1, 0, 'run.started', '', 0, 5, 0);
 PRAGMA user_version = 1;
+PRAGMA application_id = {APPLICATION_ID};
 """
 
 
@@ -79,6 +81,7 @@ def file_before_history(path: Path) -> sqlite3.Connection:
     old = sqlite3.connect(path, isolation_level=None)
     old.executescript("\n".join(migrations()[:BEFORE_HISTORY]))
     old.execute(f"PRAGMA user_version = {BEFORE_HISTORY}")
+    old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     old.execute(RUN, ("default", "r", "completed", 5, 5, 9))
     old.execute(RUN, ("default", "fork", "waiting", 4, 11, None))
     old.execute(RUN, ("other", "r", "waiting", 2, 2, None))
@@ -180,3 +183,13 @@ async def test_a_run_that_no_number_is_left_for_is_refused(tmp_path: Path) -> No
         loaded = await harness.store.load("default", "r")
         assert loaded is not None
         assert [event.kind for event in loaded.events] == ["run.started"]
+
+
+async def test_a_file_that_is_refused_is_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "books.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE runs (distance REAL)")
+    for _ in range(3):
+        with pytest.raises(StoreSettings):
+            await SqliteStore(path).open()
+    assert not [each.path for each in psutil.Process().open_files() if str(tmp_path) in each.path]

@@ -10,7 +10,7 @@ ONLY_SQLITE = {
     # Several looks, where PostgreSQL makes one of them to spare round trips.
     "next_lane", "next_queue", "claimable_runs", "next_wake_at", "unregistered_workflows",
     "unserved_queues", "held_runs", "other_workers", "next_owner", "holds_runs", "runs_of_worker",
-    "job_queues",
+    "named_run", "is_lease_new", "job_queues",
     "due_jobs", "next_job_at", "claim_job", "holders_of_jobs",
     "is_any_job", "first_job_key", "next_job_key", "first_job_of_key", "next_schedule",
     "living_events", "progress", "unread_messages", "undecided_updates",
@@ -26,6 +26,8 @@ ONLY_SQLITE = {
     "is_worker", "delete_dead_worker", "release_runs_of", "release_jobs_of",
     # A store is filled row by row, where PostgreSQL takes all at once.
     "add_rows",
+    # The row of a run that is held lags.
+    "stored_run",
     # The number of a run, and the place of an event, are the file's own.
     "add_runs", "first_events", "next_events", "is_row", "is_event",
     # The clock is the machine's, and kept; PostgreSQL has one for all.
@@ -37,8 +39,8 @@ ONLY_SQLITE = {
 ONLY_POSTGRES = {
     "clock", "server", "server_at_home", "has_schema", "link", "timeline", "schema_version",
     "limit_transactions",
-    "mark_schema", "lock_schema", "sizes", "is_pruned_lately", "reap_worker", "take_over",
-    "claim_named",
+    "mark_schema", "lock_schema", "sizes", "oldest_transaction", "is_pruned_lately",
+    "reap_worker", "take_over", "claim_named",
     # Turns that only add one event, or two.
     "plain_turn", "plain_pair",
     "lock_run", "look", "lanes", "load", "prune_runs", "notify", "listening_workers", "term_never",

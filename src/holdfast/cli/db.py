@@ -12,7 +12,8 @@ import click
 from holdfast.cli import options, rekeying
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, must_exist, opened, store_at
-from holdfast.cli.telling import Refused, Unreachable
+from holdfast.cli.proposing import typed_of_store
+from holdfast.cli.telling import Refused, Unreachable, must_be_asked
 from holdfast.cli.terminal import STDOUT, fields
 from holdfast.cli.words import SECOND, count, length
 
@@ -75,7 +76,7 @@ def status(url: str, as_json: bool) -> None:
             STDOUT.say(fields(name, value))
     if facts["schema"] < facts["schema_of_release"] and STDOUT.is_person:
         STDOUT.say()
-        STDOUT.next_commands([(f"holdfast db migrate --store {url}", "to this release's schema")])
+        STDOUT.next_commands([(typed_of_store("db migrate"), "to this release's schema")])
 
 
 @command.command("backup")
@@ -137,6 +138,7 @@ def prune(door: Door, older_than: str, dry_run: bool, yes: bool) -> None:
         if dry_run:
             STDOUT.say(f"{found} would be forgotten")
             return
+        must_be_asked(f"forget {found}")
         click.confirm(f"Forget {found} that closed more than {older_than} ago?", abort=True)
     STDOUT.say(f"{count(asyncio.run(count_or_prune(forget=True)), 'run')} forgotten")
 

@@ -10,7 +10,8 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, opened, store_in
-from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, STATUSES
+from holdfast.cli.proposing import typed_worker
+from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, STATUSES, YELLOW
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import count, iso
 from holdfast.cli.workers import lease_of
@@ -43,6 +44,8 @@ INVARIANTS = {
     "I23": "jobs are those that runs wait for",
 }
 SHOWN = 20
+LONG = 60
+"""Seconds for which a transaction may be open before it is mentioned."""
 
 
 class Finding(NamedTuple):
@@ -89,7 +92,7 @@ def command(ctx: click.Context, url: str, as_json: bool) -> None:
     if as_json:
         say_json(_document(finding))
     elif STDOUT.is_person:
-        _say(finding)
+        _say(finding, url)
     else:
         _say_lines(finding)
     ctx.exit(1 if finding.violations or finding.degraded else 0)
@@ -158,13 +161,16 @@ def _say_lines(finding: Finding) -> None:
         STDOUT.say(fields("moved", finding.moved_to))
 
 
-def _say(finding: Finding) -> None:
+def _say(finding: Finding, url: str) -> None:
     STDOUT.say(f"{STDOUT.style('✓', **GREEN)} {_headline(finding.settings)}")
     if finding.degraded:
         STDOUT.say(STDOUT.style(f"✗ degraded: {clean(finding.degraded)}", **RED))
     if finding.moved_to:
         STDOUT.say(f"  moved to {finding.moved_to}: read only")
-    _say_workers(finding)
+    if (seconds := finding.settings.get("oldest_transaction_seconds", 0)) > LONG:
+        told = f"! a transaction has been open for {seconds:,} s: dead rows cannot be cleared away"
+        STDOUT.say(STDOUT.style(f"{told}. Look for it in pg_stat_activity.", **YELLOW))
+    _say_workers(finding, url)
     _say_counts(finding)
     _say_overdue(finding)
     _say_invariants(finding)
@@ -185,11 +191,11 @@ def _headline(settings: dict[str, Any]) -> str:
     return f"{settings.get('file') or settings['database']}  {STDOUT.dim(' · '.join(told))}"
 
 
-def _say_workers(finding: Finding) -> None:
+def _say_workers(finding: Finding, url: str) -> None:
     STDOUT.say()
     if not finding.workers:
-        app = options.app_to_type()
-        STDOUT.say(STDOUT.dim(f"No worker is listening. Start one: holdfast worker {app}"))
+        start = typed_worker(url)
+        STDOUT.say(STDOUT.dim(f"No worker is listening. Start one: {start}"))
         return
     now = finding.dump.now
     rows = [

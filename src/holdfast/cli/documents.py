@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, cast
 
 from holdfast.cli.terminal import STDOUT
@@ -12,6 +13,7 @@ from holdfast.model.events import Event
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.run import NOT_CANCELLED, Run
 
+BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
 RUN_FIELDS = (
     "id", "namespace", "workflow", "version", "status", "reason", "generation", "events",
     "worker", "wake_at", "unread_messages", "cancel_requested", "strikes", "created_at",
@@ -80,5 +82,21 @@ def compact(payload: bytes | None) -> str:
 
 def say_json(value: Any) -> None:
     """Print a value for machines: on one line if it is piped."""
-    indent = 2 if STDOUT.stream.isatty() else None
-    STDOUT.say(json.dumps(value, ensure_ascii=False, indent=indent))
+    STDOUT.say(json_text(value, indent=2 if STDOUT.stream.isatty() else None))
+
+
+def say_json_line(value: Any) -> None:
+    """Print a value on one line, also at a terminal."""
+    STDOUT.say(json_text(value))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON without anything that steers a terminal or breaks a line: that is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return BEYOND_ASCII.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_STORE = "sqlite:///holdfast.db"
+DEFAULT_NAMESPACE = "default"
 SHORTCUTS = {"@last": (), "@failed": ("failed", "timed_out", "compensation_failed")}
 
 
@@ -26,7 +27,7 @@ class Door(NamedTuple):
     """Which store, and which namespace in it."""
 
     url: str
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
 
     def enter(self, work: Callable[[LocalEngine], Coroutine[Any, Any, T]]) -> T:
         """Open the store, do the work, close it."""
@@ -74,10 +75,9 @@ def store_at(url: str, *, blobs: str | None = None) -> InspectedStore:
 async def must_exist(store: InspectedStore, url: str) -> None:
     """Refuse to read a database that is not there (or not ours), instead of making one."""
     path: Path | None = getattr(store, "path", None)
-    if path is None:
-        await store.facts()
-    else:
+    if path is not None:
         _must_exist(path, url)
+    await store.facts()
 
 
 def _must_exist(path: Path, url: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.cli.documents import compact
 from holdfast.cli.failures import failure_in, say_failure
+from holdfast.cli.proposing import typed
 from holdfast.cli.statuses import BLUE, CYAN, DIM, GREEN, RED, STATUSES, YELLOW, Look
 from holdfast.cli.terminal import STDOUT, clean, cut, padded, width_of
 from holdfast.cli.timeline import Bar, bars_of, steps_in
@@ -143,20 +144,20 @@ def say_ending(run: Run, events: Sequence[Event]) -> None:
 
 def next_commands(run: Run) -> list[tuple[str, str]]:
     """Return what a person may want to type after seeing this run, by its status."""
-    show = (f"holdfast runs show {run.id}", "every event")
+    show = (typed("runs show", run.id), "every event")
     by_status: dict[str, list[tuple[str, str]]] = {
-        "completed": [(f"holdfast runs result {run.id}", "what it returned"), show],
-        "failed": [(f"holdfast runs retry {run.id}", "from the failed step"), show],
-        "timed_out": [(f"holdfast runs retry {run.id}", "from where it stopped"), show],
-        "compensation_failed": [(f"holdfast runs retry {run.id}", "go on with what is owed"), show],
+        "completed": [(typed("runs result", run.id), "what it returned"), show],
+        "failed": [(typed("runs retry", run.id), "from the failed step"), show],
+        "timed_out": [(typed("runs retry", run.id), "from where it stopped"), show],
+        "compensation_failed": [(typed("runs retry", run.id), "go on with what is owed"), show],
         "cancelled": [show],
         "terminated": [show],
         "moved": [show],
-        "paused": [(f"holdfast runs resume {run.id}", "let it go on")],
+        "paused": [(typed("runs resume", run.id), "let it go on")],
         "blocked": [
-            (f"holdfast runs retry {run.id}", "once the code is mended"),
-            (f"holdfast runs terminate {run.id}", "give it up"),
+            (typed("runs retry", run.id), "once the code is mended"),
+            (typed("runs terminate", run.id), "give it up"),
         ],
     }
-    why = [(f"holdfast runs why {run.id}", "what it waits for")]
+    why = [(typed("runs why", run.id), "what it waits for")]
     return by_status.get(run.status, why)

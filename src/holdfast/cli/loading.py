@@ -60,7 +60,7 @@ def _imported(place: str) -> ModuleType:
         if is_file or error.name not in (place, place.partition(".")[0]):
             raise _broken(place, error) from error
         raise Refused(f"No module named {place!r} from here. {HINT}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends when it is imported
         raise _broken(place, error) from error
 
 
@@ -85,7 +85,7 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _broken(place: str, error: Exception) -> Refused:
+def _broken(place: str, error: BaseException) -> Refused:
     """Return the user's own traceback as the message: the mistake is in their file."""
     stack = traceback.extract_tb(error.__traceback__)
     own = [f for f in stack if not f.filename.startswith((OURS, "<frozen"))]

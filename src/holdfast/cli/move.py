@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
@@ -99,7 +100,7 @@ def _say(moved: Moved, seconds: float, *, is_examined: bool, as_json: bool) -> N
         told += "; too many for the doctor's look on the way"
     STDOUT.say(STDOUT.dim(f"  {told}"))
     STDOUT.next_commands([
-        (f"holdfast doctor --store {moved.target}", "look at it"),
+        (shlex.join(["holdfast", "doctor", "--store", moved.target]), "look at it"),
         ("holdfast worker APP --store URL", "go on there"),
     ])  # fmt: skip
 

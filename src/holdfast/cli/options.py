@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli import completing
-from holdfast.cli.door import DEFAULT_STORE, Door
+from holdfast.cli.door import DEFAULT_NAMESPACE, DEFAULT_STORE, Door
 
 APP = "HOLDFAST_APP"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,7 +23,7 @@ def _store(required_by: F) -> F:
 
 def _namespace(required_by: F) -> F:
     return click.option(
-        "--namespace", envvar="HOLDFAST_NAMESPACE", default="default", show_default=True,
+        "--namespace", envvar="HOLDFAST_NAMESPACE", default=DEFAULT_NAMESPACE, show_default=True,
         metavar="NAME", help="The namespace (or HOLDFAST_NAMESPACE).",
     )(required_by)  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,6 +10,7 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import compact, say_json
 from holdfast.cli.door import Door, found, handle
+from holdfast.cli.proposing import typed
 from holdfast.cli.statuses import CYAN, DIM
 from holdfast.cli.strict_json import parse
 from holdfast.cli.telling import Refused
@@ -96,16 +96,16 @@ def approve(
     told = f"{answered} is answered" if is_new else f"{answered} was answered so already"
     if STDOUT.is_person:
         STDOUT.say(f"{STDOUT.style('✓', fg='green')} {STDOUT.style(id, fg='cyan')}  {told}")
-        STDOUT.next_commands([(f"holdfast runs watch {id}", "")])
+        STDOUT.next_commands([(typed("runs watch", id), "")])
     else:
         STDERR.say(f"{id} {told}")
         STDOUT.say(id)
 
 
-def typed(run: str, asked: OpenQuestion) -> str:
+def answering(run: str, asked: OpenQuestion) -> str:
     """Return the command that answers a question."""
-    fits = "--yes" if asked.schema.get("type") == "boolean" else "--answer JSON"
-    return f"holdfast approve {shlex.quote(run)} {shlex.quote(asked.key)} {fits}"
+    fits = ("--yes",) if asked.schema.get("type") == "boolean" else ("--answer", "JSON")
+    return typed("approve", run, asked.key, options=fits)
 
 
 async def _meant(engine: LocalEngine, run: str, key: str | None) -> OpenQuestion:
@@ -170,7 +170,9 @@ def _say_table(page: Page) -> None:
     for line in table(COLUMNS, rows):
         STDOUT.say(line)
     first = page.questions[0]
-    STDOUT.say(STDOUT.dim(f"{count(len(rows), 'question')} · answer: {typed(first.run, first)}"))
+    STDOUT.say(
+        STDOUT.dim(f"{count(len(rows), 'question')} · answer: {answering(first.run, first)}")
+    )
 
 
 def _in_a_line(asked: OpenQuestion) -> str:

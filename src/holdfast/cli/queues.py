@@ -9,9 +9,11 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door
+from holdfast.cli.proposing import typed
 from holdfast.cli.statuses import CYAN, DIM, GREEN, YELLOW
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import iso
+from holdfast.model.filters import quoted
 
 if TYPE_CHECKING:
     from holdfast.engines.local import LocalEngine
@@ -68,7 +70,8 @@ def show(door: Door, name: str, as_json: bool) -> None:
         return
     for line in table(COLUMNS, [_row(state)]):
         STDOUT.say(line)
-    STDOUT.next_commands([(f"holdfast runs list queue:{clean(name)} status:pending", "who waits")])
+    term = f"queue:{name if name.isalnum() else quoted(name)}"
+    STDOUT.next_commands([(typed("runs list", term, "status:pending"), "who waits")])
 
 
 @command.command("pause")

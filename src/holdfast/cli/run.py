@@ -9,6 +9,7 @@ import click
 from holdfast.cli import completing
 from holdfast.cli.door import Door, opened
 from holdfast.cli.options import APP, AppName, with_url
+from holdfast.cli.proposing import typed, typed_worker
 from holdfast.cli.terminal import STDERR, STDOUT
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def command(
         async with opened(Door(url, app.namespace), creates=True) as engine:
             handle = await Client(app, engine).start(work, **how)
             tell = _wait if waits else _say
-            await tell(engine, handle, f"holdfast worker {app_name} --store {url}")
+            await tell(engine, handle, typed_worker(url, app=app_name))
 
     asyncio.run(start())
 
@@ -121,7 +122,7 @@ async def _say(engine: LocalEngine, handle: RunHandle[Any], worker: str) -> None
 
     loaded = await handle.history()
     STDOUT.say(header(loaded.run, loaded.events, engine.store.now()))
-    commands = [(f"holdfast runs watch {handle.id}", "see it go on")]
+    commands = [(typed("runs watch", handle.id, namespace=engine.ns), "see it go on")]
     if not await _has_worker(engine):
         commands.insert(0, (worker, "no worker is listening yet"))
     STDOUT.next_commands(commands)

@@ -10,6 +10,7 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door
+from holdfast.cli.proposing import typed
 from holdfast.cli.statuses import CYAN, DIM
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ahead, count
@@ -135,7 +136,7 @@ def trigger(door: Door, id: str, key: str | None, as_json: bool) -> None:
         return
     STDOUT.say(run)
     if STDOUT.is_person:
-        STDOUT.next_commands([(f"holdfast runs watch '{run}'", "")])
+        STDOUT.next_commands([(typed("runs watch", run), "")])
 
 
 @command.command("backfill")

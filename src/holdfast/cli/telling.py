@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import IO, Any
 
 import click
 
-from holdfast.cli.terminal import STDERR
+from holdfast.cli.terminal import STDERR, clean
 from holdfast.errors import (
     HoldfastError,
     MoveRefused,
@@ -31,7 +32,8 @@ class Refused(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message on stderr, and where to read more."""
-        STDERR.say(f"{STDERR.style('error:', fg='red', bold=True)} {self.message}")
+        told = "\n".join(clean(line) for line in self.message.split("\n"))
+        STDERR.say(f"{STDERR.style('error:', fg='red', bold=True)} {told}")
         if self.code:
             STDERR.say(STDERR.dim(f"more: holdfast explain {self.code}"))
 
@@ -71,6 +73,12 @@ TELLING: tuple[tuple[type[HoldfastError], type[Refused]], ...] = (
     (StoreError, Unreachable),
     (HoldfastError, Refused),
 )
+
+
+def must_be_asked(what: str) -> None:
+    """Refuse what a person is to agree to first, where there is nobody to ask."""
+    if not sys.stdin.isatty():
+        raise Refused(f"This would {what}. Look with --dry-run; repeat it with --yes.")
 
 
 def refused(error: HoldfastError) -> Refused:

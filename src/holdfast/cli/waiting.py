@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.cli.proposing import typed
 from holdfast.cli.telling import Failed
 from holdfast.model.events import Event
 
@@ -28,7 +29,7 @@ async def closing(engine: LocalEngine, run: str) -> Event:
             if row.status in STUCK:
                 raise Failed(
                     f"Run {run!r} is {row.status}: {row.reason}. "
-                    f"`holdfast runs why {run}` says what to do next."
+                    f"`{typed('runs why', run)}` says what to do next."
                 )
         return await waiting
     finally:

@@ -2,14 +2,16 @@
 
 A store that is away at the start is waited for. The first SIGINT or SIGTERM drains: nothing new is
 claimed, steps that run may end, every run is given back, and the lease is renewed meanwhile. The
-second one leaves at once.
+second one leaves at once, whatever keeps the event loop.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +23,7 @@ from holdfast.cli.words import count
 
 if TYPE_CHECKING:
     import asyncio
+    from types import FrameType
 
     from holdfast.app import App, Definition
     from holdfast.hosts.worker import Worker
@@ -73,24 +76,24 @@ def command(
 
 
 async def _work(app: App, url: str, settings: Settings) -> None:
-    import asyncio
-
-    from holdfast.cli.door import store_at
-    from holdfast.compose import declare, keys_of, must_be_here
     from holdfast.fronts.function import lint
-    from holdfast.hosts.worker import Worker
-    from holdfast.hosts.worker.opening import open_unless
-    from holdfast.talking import new_id
 
     # A wrong annotation stops the worker here, not a run later; and the first run need not wait.
     definitions: list[Definition] = [*app.versions, *app.steps.values()]
     for definition in definitions:
         _ = definition.signature
     lint.tell(app.versions)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, stopping)
+    with _listening() as stopping:
+        await _work_until(stopping, app, url, settings)
+
+
+async def _work_until(stopping: asyncio.Event, app: App, url: str, settings: Settings) -> None:
+    from holdfast.cli.door import store_at
+    from holdfast.compose import declare, keys_of, must_be_here
+    from holdfast.hosts.worker import Worker
+    from holdfast.hosts.worker.opening import open_unless
+    from holdfast.talking import new_id
+
     store = store_at(url)
     if not await open_unless(stopping, store):
         STDERR.say(STDERR.dim("stopped; nothing was begun"))
@@ -108,14 +111,47 @@ async def _work(app: App, url: str, settings: Settings) -> None:
     STDERR.say(STDERR.dim("stopped; every run was given back"))
 
 
-def _stop(stopping: asyncio.Event) -> None:
-    if stopping.is_set():
-        STDERR.say("left at once; runs in hand are taken over by the next worker")
-        sys.stderr.flush()
+@contextlib.contextmanager
+def _listening() -> Generator[asyncio.Event]:
+    """Give what the first signal sets.
+
+    The second one is not the loop's to hear: a step may block that for as long as it likes.
+    """
+    import asyncio
+
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    heard: list[int] = []
+
+    def stop() -> None:
+        STDERR.say(
+            STDERR.dim("stopping when the steps that run have ended; again to leave at once")
+        )
+        stopping.set()
+
+    def hear(number: int, _: FrameType | None) -> None:
+        if heard:
+            _leave()
+        heard.append(number)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: we are leaving
+            loop.call_soon_threadsafe(stop)
+
+    former = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _leave() -> None:
+    """End the process in the midst of whatever it does, which may be to print."""
+    try:
+        os.write(
+            sys.stderr.fileno(), b"left at once; runs in hand are taken over by the next worker\n"
+        )
+    finally:
         # Threads of sync steps would keep the interpreter alive.
         os._exit(INTERRUPTED)
-    STDERR.say(STDERR.dim("stopping when the steps that run have ended; again to leave at once"))
-    stopping.set()
 
 
 def _greet(app: App, url: str, worker: Worker) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast workers`: who works on a store, since when, on what, and with how many runs in hand."""
+"""`holdfast workers`: who works on a store, since when, on what, with how much in hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, store_in
-from holdfast.cli.statuses import CYAN, DIM, GREEN, RED
+from holdfast.cli.statuses import CYAN, DIM, GREEN, RED, YELLOW
 from holdfast.cli.terminal import STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, iso
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("worker"), Column("state"), Column("lease"), Column("runs", right=True),
-    Column("app"), Column("release"), Column("where"), Column("queues", cut=True),
-    Column("workflows", cut=True),
+    Column("jobs", right=True), Column("app"), Column("release"), Column("where"),
+    Column("queues", cut=True), Column("workflows", cut=True),
 )  # fmt: skip
-KNOWN = ("app", "version", "host", "pid", "workflows", "queues")
+KNOWN = ("app", "version", "host", "pid", "workflows", "queues", "stuck_threads")
 """What a worker says of itself."""
 
 
@@ -90,6 +90,7 @@ def _document(worker: WorkerRow, seen: Seen) -> dict[str, Any]:
         "lease_until": iso(worker.lease_until),
         "started_at": iso(worker.started_at),
         "runs": worker.runs,
+        "jobs": worker.jobs,
         **said_by(worker),
     }
 
@@ -104,12 +105,15 @@ def _queues(said: Mapping[str, Any]) -> str:
 def _row(worker: WorkerRow, seen: Seen) -> list[Cell]:
     state, said = state_of(worker, seen.now), said_by(worker)
     look = {"alive": Cell("✓ alive", GREEN), "gone": Cell("✗ gone", RED)}
+    if said["stuck_threads"]:
+        look["alive"] = Cell(f"! {said['stuck_threads']} threads stuck", YELLOW)
     where = f"{said['host']}:{said['pid']}" if said["host"] else ""
     return [
         Cell(worker.id, CYAN),
         look.get(state, Cell("… silent", DIM)),
         Cell(lease_of(worker, seen.now)),
         Cell(str(worker.runs)),
+        Cell(str(worker.jobs)),
         Cell(said["app"] or ""),
         Cell(said["version"] or ""),
         Cell(where),

@@ -11,6 +11,7 @@ from asyncio import ALL_COMPLETED, Future
 from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
+from holdfast.errors import BadDefinition
 from holdfast.machine.machine import Machine
 from holdfast.machine.primitives import here
 from holdfast.machine.tasks import transparent
@@ -29,7 +30,7 @@ async def wait(
     Like `asyncio.wait`, except that the order is fixed and step calls need no task around them.
     """
     here("hf.wait()")
-    futures = _futures(aws)
+    futures = _futures(aws, "hf.wait")
     seconds = None if timeout is None else microseconds(timeout, field="hf.wait timeout") / 1e6
     done, _ = await asyncio.wait(futures, timeout=seconds, return_when=return_when)
     return [f for f in futures if f in done], [f for f in futures if f not in done]
@@ -44,7 +45,7 @@ def as_completed(
     ended before in the order given. Awaiting raises `TimeoutError` once `timeout` has passed.
     """
     machine = here("hf.as_completed()")
-    futures = _futures(aws)
+    futures = _futures(aws, "hf.as_completed")
     finished: asyncio.Queue[Future[T] | None] = asyncio.Queue()
     for future in futures:
         future.add_done_callback(finished.put_nowait)
@@ -84,5 +85,11 @@ async def _next(finished: asyncio.Queue[Future[T] | None]) -> T:
     return future.result()
 
 
-def _futures(aws: Iterable[Awaitable[T]]) -> Futures[T]:
-    return [asyncio.ensure_future(aw) for aw in dict.fromkeys(aws)]
+def _futures(aws: Iterable[Awaitable[T]], what: str) -> Futures[T]:
+    given = dict.fromkeys(aws)
+    if isinstance(aws, set | frozenset) and (calls := list(filter(asyncio.iscoroutine, given))):
+        for call in calls:
+            call.close()
+        told = f"{what} was given a set of calls, which has another order in every process"
+        raise BadDefinition(what=told, hint="Give it a list.")
+    return [asyncio.ensure_future(aw) for aw in given]

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.machine.refusals import refuse_the_rest
 from holdfast.machine.spin import Handle, Spinner, running_loop
-from holdfast.machine.tasks import Coro, Task, refuse_as_completed, scope_for
+from holdfast.machine.tasks import Coro, Promise, Task, refuse_as_completed, scope_for
 from holdfast.machine.timers import NO_TIMERS, Callback, Timer, Timers
 from holdfast.model.durations import microseconds
 
@@ -92,7 +92,7 @@ class Loop(Spinner):
         if self.dead:
             self.refuse()
         refuse_as_completed()
-        return Future(loop=self)
+        return Promise(loop=self)
 
     def create_task(
         self, coro: Coro, *, name: str | None = None, context: Context | None = None, **_: object

@@ -68,8 +68,8 @@ class Handle(asyncio.Handle):
 class Spinner(asyncio.AbstractEventLoop):
     """The half of the loop that a machine uses; `Loop` adds the half that asyncio uses."""
 
-    __slots__ = ("_ordinal", "_prune_at", "_refusals", "_unheard", "dead", "generators", "is_last",
-                 "machine", "main", "ready", "start", "tasks", "timers")  # fmt: skip
+    __slots__ = ("_ordinal", "_places", "_prune_at", "_refusals", "_unheard", "dead", "generators",
+                 "is_last", "machine", "main", "ready", "start", "tasks", "timers")  # fmt: skip
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -81,7 +81,7 @@ class Spinner(asyncio.AbstractEventLoop):
         self.dead = False
         self.ready: list[Handle | Timer] = []
         self.is_last = False
-        self._ordinal = 0
+        self._ordinal = self._places = 0
         self._prune_at = 32
         self._refusals = 0
         self._unheard: int = 0
@@ -203,6 +203,11 @@ class Spinner(asyncio.AbstractEventLoop):
         """Return a number no task has yet."""
         self._ordinal += 1
         return self._ordinal
+
+    def next_place(self) -> int:
+        """Return a number no future has yet. Not an ordinal: those of tasks stay as they were."""
+        self._places += 1
+        return self._places
 
 
 class Look:

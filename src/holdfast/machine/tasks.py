@@ -12,13 +12,16 @@ Sets of tasks are walked by TaskGroup and `asyncio.wait`, in the order of hashes
 make that order differ between two runs of one history, so a task's hash is its ordinal. Only while
 asyncio registers it in its process-wide set of weak references, which keep the hash they first
 saw, is the hash the address: the first tasks of a thousand machines would collide there.
+
+Futures are hashed by the order in which that is first asked for, what `asyncio.gather` returns too:
+`asyncio.wait` may be given some.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import CancelledError, tasks
+from asyncio import CancelledError, Future, tasks
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context
@@ -115,6 +118,32 @@ class Task(asyncio.Task[Any]):
         if is_transparent(coro) and coro.cr_frame is not None:
             return key_of(coro) or str(coro.__name__)
         return self.scope.path[:-1] or "body"
+
+
+class Promise(Future[Any]):
+    """A future of a body, hashed by its place."""
+
+    __slots__ = ("place",)
+
+    def __hash__(self) -> int:
+        return _place_of(self)
+
+
+def _place_of(future: Any) -> int:
+    """Return the place of a future in its machine, taken now if it has none; else its address."""
+    loop = future.get_loop()
+    if not hasattr(loop, "next_place"):
+        return object.__hash__(future)
+    try:
+        place: int = future.place
+    except AttributeError:
+        place = future.place = loop.next_place()
+    return place
+
+
+_GATHERED: Any = getattr(tasks, "_GatheringFuture", None)
+if _GATHERED is not None:  # nothing else tells apart what `asyncio.gather` makes in a body
+    _GATHERED.__hash__ = _place_of
 
 
 def key_of(coro: Any) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast, get_args
 
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.model.status import RunStatus
 
 LONGEST_ID = 255
+WIDEST_ID = 512
+"""Bytes of an id: several of them have to fit into one row of an index."""
 LONGEST_REASON = 2_000
 LARGEST_PAGE = 1_000
 _STATUSES: tuple[str, ...] = get_args(RunStatus)
@@ -35,6 +37,8 @@ def checked_id(id: str, *, field: str = "run id") -> str:
         problem = f"has {len(id)} characters"
     elif not id.isprintable():
         problem = "has a character that cannot be printed"
+    elif len(id) > WIDEST_ID // 4 and (width := len(id.encode())) > WIDEST_ID:
+        problem = f"has {width} bytes"
     elif "/" in id or id.startswith("."):
         problem = "has a slash or a leading dot"
     if problem:
@@ -76,6 +80,15 @@ def checked_point(
     raise InvalidValue(where=where, path=path, problem=problem, hint=hint)
 
 
+def checked_seq(after: int) -> int:
+    """Return the number of an event after which to go on, or 0. Raises `InvalidValue`."""
+    if type(after) is int and after >= 0:
+        return after
+    hint = "Give the `seq` of the last event you have, or 0 for all."
+    problem = f"{after!r:.60} is no number of an event"
+    raise InvalidValue(where="events", path="after", problem=problem, hint=hint)
+
+
 def checked_limit(limit: int) -> int:
     """Return how many runs a page may have. Raises `InvalidValue`."""
     if type(limit) is int and 0 <= limit <= LARGEST_PAGE:
@@ -87,7 +100,9 @@ def checked_limit(limit: int) -> int:
 
 def checked_statuses(status: RunStatus | Sequence[RunStatus]) -> tuple[RunStatus, ...]:
     """Return one status or several as a tuple. Raises `InvalidValue` for one there is not."""
-    given = cast("tuple[RunStatus, ...]", (status,) if isinstance(status, str) else tuple(status))
+    asked: object = status
+    is_one = isinstance(asked, str) or not isinstance(asked, Iterable)
+    given = cast("tuple[RunStatus, ...]", (status,) if is_one else tuple(status))
     unknown = next((each for each in given if each not in _STATUSES), None)
     if unknown is None:
         return given

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from holdfast.errors import Owed
+from holdfast.errors import HoldfastError, Owed
 from holdfast.model.asks import Ended
 from holdfast.model.events import Failure
 from holdfast.model.redacting import redact, redacted
@@ -22,15 +22,32 @@ def failure_of(error: BaseException, *, attempts: int = 1, details: Any = None) 
     """Describe `error` in words that can be stored: without the secrets that are known here."""
     name = type(error).__qualname__
     # The plain message: our own errors append their code in __str__, once is enough.
-    message = str(error.args[0]) if hasattr(error, "code") and error.args else str(error)
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    is_ours = isinstance(error, HoldfastError) and bool(error.args)
+    message = str(error.args[0]) if is_ours else said(error)
     return Failure(
         type=name,
         message=_printable(redact(message))[:MESSAGE_LIMIT],
         attempts=attempts,
-        traceback=_printable(redact("".join(lines)))[-TRACEBACK_LIMIT:],
+        traceback=_printable(redact(_trace(error)))[-TRACEBACK_LIMIT:],
         details=redacted(details) if details else {},
     )
+
+
+def _trace(error: BaseException) -> str:
+    """Return where an error came from and after which others, as far as its class lets us look."""
+    try:
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+    except Exception:
+        lines = traceback.format_tb(BaseException.__getattribute__(error, "__traceback__"))
+    return "".join(lines)
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says of itself, whatever its class does when it is asked."""
+    try:
+        return str(error)
+    except Exception as trouble:
+        return f"(its message cannot be read: {type(trouble).__name__})"
 
 
 def not_compensated(ended: Ended, cancelled_by: str, owed: Sequence[Owed]) -> Failure:
@@ -52,7 +69,7 @@ def not_compensated(ended: Ended, cancelled_by: str, owed: Sequence[Owed]) -> Fa
 
 def in_a_line(type: str, message: str) -> str:
     """Return a failure as the reason of a run says it; what is cut off shows that it was."""
-    told = redact(f"{type}: {message}")
+    told = _printable(redact(f"{type}: {message}"))
     return told if len(told) <= REASON_LIMIT else f"{told[: REASON_LIMIT - 1]}…"
 
 

@@ -66,9 +66,11 @@ class Retry:
         cap = microseconds(self.cap, field="Retry.cap")
         initial = microseconds(self.initial, field="Retry.initial")
         try:
-            delay = min(initial * self.factor ** min(attempt - 1, 64), cap)
+            # Not in whole numbers: those of the thousandth attempt would be long ones.
+            growth = float(self.factor) ** (attempt - 1) if attempt > 1 else 1
+            delay = min(initial * growth, cap)
         except OverflowError:  # surely longer than any cap
-            delay = cap
+            delay = cap if initial else 0
         return round(delay * (0.5 + chance / 2 if self.jitter else 1))
 
 

@@ -47,6 +47,10 @@ class Run(NamedTuple):
         """Tell whether messages wait that the history does not hold yet."""
         return self.inbox_seq > self.inbox_read
 
+    def is_same_as(self, known: Run) -> bool:
+        """Tell whether it is this run: the id of one that was forgotten may be another's."""
+        return self.created_at == known.created_at
+
     def is_held_as(self, held: Run) -> bool:
         """Tell whether this row, read now, is in the same hands as when it was `held`."""
         return self.status == "running" and self.epoch == held.epoch and self.owner == held.owner

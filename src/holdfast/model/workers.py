@@ -16,3 +16,5 @@ class WorkerRow(NamedTuple):
     """What it says of itself, as JSON: app, host, process, release, workflows."""
     runs: int = 0
     """How many runs it holds."""
+    jobs: int = 0
+    """How many jobs of others' runs it has begun."""

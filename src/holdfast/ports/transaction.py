@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from holdfast.model.failures import said
 from holdfast.model.writes import Advance
 
 
@@ -32,7 +33,7 @@ class WorkFailed(Exception):
     """The user's part of a transaction raised `error`: nothing was kept."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(str(error))
+        super().__init__(said(error))
         self.error = error
 
 

@@ -18,6 +18,8 @@ from holdfast.errors import HoldfastError, StoreUnavailable, SyncInLoop
 
 T = TypeVar("T")
 C = TypeVar("C")
+EVERY = 0.5
+"""Seconds after which who waits looks for an interrupt."""
 
 
 class Portal(Generic[C]):
@@ -91,7 +93,7 @@ class Portal(Generic[C]):
             work.close()
             raise
         try:
-            return future.result()
+            return _waited_for(future)
         except CancelledError:
             raise _closed() from None
         except BaseException:
@@ -120,6 +122,19 @@ class Portal(Generic[C]):
         self._thread.join()
         if is_first and self._failure is not None:
             raise self._failure
+
+
+def _waited_for(future: Future[T]) -> T:
+    """Return what comes of it, or raise an interrupt, also one that came right before the wait.
+
+    Python does not see such a one until its thread wakes up, and to wait without end is not to.
+    """
+    while True:
+        try:
+            return future.result(EVERY)
+        except TimeoutError:
+            if future.done():  # then it is its own, if it did not come just now
+                return future.result()
 
 
 END: Any = object()

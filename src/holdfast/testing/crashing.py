@@ -189,7 +189,7 @@ class Witnessed(Worker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.steps = _Steps(slots=self.settings.steps, threads=self.settings.threads)
-        self.steps.isolates = False
+        self.steps.calls.isolates = False
 
 
 class _Steps(Steps):

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from holdfast.hosts.worker import Worker
-from holdfast.hosts.worker.threads import Threads
+from holdfast.hosts.worker.threads import Threads, crossing
 from holdfast.testing.loop import VirtualLoop
 
 
@@ -31,12 +31,12 @@ class Inline(Threads):
         try:
             future.set_result(function(*args, **kwargs))
         except Exception as error:
-            future.set_exception(error)
+            future.set_exception(crossing(error))
         return future
 
 
 def without_threads(worker: Worker) -> Worker:
     """Have a worker's sync and isolated steps run where they are called."""
-    worker.steps.isolates = False
-    vars(worker.steps)["_pool"] = Inline(1, "inline")
+    worker.steps.calls.isolates = False
+    worker.steps.calls.pool = Inline(1, "inline")
     return worker

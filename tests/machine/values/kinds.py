@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple, NotRequired
@@ -63,6 +63,19 @@ class Blob(BaseModel):
     model_config = ConfigDict(ser_json_bytes="utf8")
     content: bytes
     at: datetime | None = None
+
+
+class Shift(BaseModel):
+    """Times, in a class that gives its own clients numbers."""
+
+    model_config = ConfigDict(ser_json_temporal="seconds")
+    begins: datetime
+    lasts: timedelta
+
+
+class Break(BaseModel):
+    model_config = ConfigDict(ser_json_timedelta="float")
+    lasts: timedelta
 
 
 class Renamed(BaseModel):

@@ -1,11 +1,13 @@
 """What would be lost is refused, with its path and with what to write instead."""
 
 import math
-from datetime import datetime
+from collections import defaultdict, deque
+from datetime import datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
@@ -84,6 +86,38 @@ LOSSES: dict[str, tuple[Any, Any, str, str, str, str]] = {
         "datetime with fold=1",
         "datetime with fold=0",
         "tzinfo",
+    ),
+    "time with a zone": (
+        list[time],
+        [time(9, tzinfo=ZoneInfo("Europe/Berlin"))],
+        "[0]",
+        "time with a zone that has no offset",
+        "time without a zone",
+        "datetime",
+    ),
+    "bounded deque": (
+        deque[int],
+        deque([1], maxlen=3),
+        "",
+        "deque with maxlen=3",
+        "deque with maxlen=None",
+        "list",
+    ),
+    "default of another kind": (
+        defaultdict[str, int],
+        defaultdict(lambda: 5),
+        "",
+        "defaultdict with another default_factory",
+        "defaultdict with int",
+        "dict",
+    ),
+    "no default": (
+        dict[str, defaultdict[str, int]],
+        {"a": defaultdict(None, b=1)},
+        ".a",
+        "defaultdict with another default_factory",
+        "defaultdict with int",
+        "dict",
     ),
     "Decimal under Any": (Any, Decimal("1.0"), "", "Decimal", "str", "`Decimal`"),
     "infinity": (list[float], [1.0, math.inf], "[1]", "float inf", "null", "send None"),

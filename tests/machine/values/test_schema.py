@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -26,6 +26,7 @@ from tests.machine.values.kinds import (
     Address,
     Animal,
     Blob,
+    Break,
     Color,
     Dog,
     Level,
@@ -34,6 +35,7 @@ from tests.machine.values.kinds import (
     Order,
     Point,
     Renamed,
+    Shift,
     Tree,
 )
 
@@ -80,6 +82,8 @@ CROSSES: list[tuple[Any, Any, bytes]] = [
     (dict[date, list[Point]], {date(2026, 1, 2): [Point(1)]}, b'{"2026-01-02":[[1,0.0]]}'),
     (deque[int], deque([1]), b"[1]"),
     (OrderedDict[str, int], OrderedDict(a=1), b'{"a":1}'),
+    (defaultdict[str, int], defaultdict(int, a=1), b'{"a":1}'),
+    (time, time(9, tzinfo=UTC), b'"09:00:00Z"'),
     (Counter[str], Counter("aab"), b'{"a":2,"b":1}'),
     (Address, {"number": 1, "street": "s"}, b'{"number":1,"street":"s"}'),
     (Order, Order("o", [Line("s", 1)]), b'{"id":"o","items":[{"sku":"s","price":1,"tags":[]}]}'),
@@ -87,6 +91,12 @@ CROSSES: list[tuple[Any, Any, bytes]] = [
     (Dog | Animal, Dog(name="a"), b'{"name":"a","tricks":[]}'),
     (Blob, Blob(content=b"\xff"), b'{"content":"_w==","at":null}'),
     (Renamed, Renamed(userId=3), b'{"user":3}'),
+    (
+        Shift,
+        Shift(begins=datetime(2026, 1, 2, tzinfo=UTC), lasts=timedelta(hours=8)),
+        b'{"begins":"2026-01-02T00:00:00Z","lasts":"PT8H"}',
+    ),
+    (Break, Break(lasts=timedelta(minutes=15)), b'{"lasts":"PT15M"}'),
     (
         Tree,
         Tree(value=Decimal("1"), children=[Tree(value=Decimal("2.0"))]),

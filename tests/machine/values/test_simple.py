@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from pydantic import Field as Rule
 
-from holdfast.machine.values.core import Field, core_of, core_of_arguments
+from holdfast.machine.values.core import Core, Field, core_of, core_of_arguments
 from holdfast.machine.values.schema import canonical, json_schema_of
 from holdfast.machine.values.signature import Signature
 from holdfast.machine.values.simple import simple_json_schema, simple_schema
@@ -34,6 +34,15 @@ OTHERS: list[Any] = [
 @pytest.mark.parametrize("annotation", SIMPLE, ids=str)
 def test_it_is_what_pydantic_builds(annotation: Any) -> None:
     assert simple_schema(annotation) == TypeAdapter(annotation).core_schema
+
+
+@pytest.mark.parametrize("annotation", SIMPLE, ids=str)
+def test_it_fits_as_it_is(annotation: Any) -> None:
+    """Nothing in it would be changed to make it fit for the line, but for named arguments' own."""
+    core = core_of(annotation)
+    arguments, _ = core_of_arguments({"a": Field(annotation, True), "b": Field(int, False)})
+    for each in (core, arguments):
+        assert each._fit == Core(each.source, is_simple=False)._fit
 
 
 @pytest.mark.parametrize("annotation", OTHERS, ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,7 +11,7 @@ import click
 from holdfast.cli import completing
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door
-from holdfast.cli.telling import Failed, Refused
+from holdfast.cli.telling import Failed, Refused, must_be_asked
 from holdfast.cli.terminal import STDERR, STDOUT, clean, fields
 from holdfast.cli.words import count
 from holdfast.errors import HoldfastError, StoreError
@@ -126,13 +125,10 @@ def _list(runs: Sequence[Run]) -> None:
 
 def _ask(verb: str, runs: Sequence[Run]) -> None:
     """Let a person see what it is about, and agree."""
-    if not sys.stdin.isatty():
-        raise Refused(
-            f"This would {verb} {count(len(runs), 'run')}. Look with --dry-run; repeat it with "
-            f"--yes."
-        )
+    what = f"{verb} {count(len(runs), 'run')}"
+    must_be_asked(what)
     _list(runs)
-    click.confirm(f"{verb} {count(len(runs), 'run')}?", abort=True)
+    click.confirm(f"{what}?", abort=True)
 
 
 async def _do_all(engine: LocalEngine, runs: Sequence[Run], act: Act) -> Done:

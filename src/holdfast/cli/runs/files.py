@@ -8,7 +8,9 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from holdfast.cli import options
+from holdfast.cli.documents import json_text
 from holdfast.cli.door import Door, found, opened
+from holdfast.cli.proposing import typed
 from holdfast.cli.telling import Failed, Refused
 from holdfast.cli.terminal import STDERR, STDOUT
 from holdfast.cli.words import count
@@ -33,7 +35,7 @@ def export_run(door: Door, run: str) -> None:
     async def read(engine: LocalEngine) -> Export:
         return await engine.export(await found(engine, run))
 
-    STDOUT.say(json.dumps(document_of(door.enter(read)), ensure_ascii=False, indent=1))
+    STDOUT.say(json_text(document_of(door.enter(read)), indent=1))
 
 
 @click.command("import")
@@ -66,7 +68,7 @@ def import_run(
     if STDOUT.is_person:
         look = STDOUT.style(row.id, fg="cyan")
         STDOUT.say(f"{STDOUT.style('✓', fg='green')} {look}  is {row.status}, {_events(export)}")
-        STDOUT.next_commands([(f"holdfast runs show {row.id}", "every event")])
+        STDOUT.next_commands([(typed("runs show", row.id), "every event")])
     else:
         STDERR.say(f"{row.id} is {row.status}, {_events(export)}")
         STDOUT.say(row.id)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
-from holdfast.cli import options
+from holdfast.cli.proposing import typed_worker
 from holdfast.cli.runs.lining import commands_for, kept_by
 from holdfast.cli.terminal import clean
 from holdfast.cli.words import SECOND, ago, ahead, count, moment, span
@@ -36,9 +35,8 @@ def commands(
     """Return what starts a worker for each queue that nobody serves, or opens one that is shut."""
     waiting = dict.fromkeys(job.queue for job in jobs if job.owner is None)
     lonely = [queue for queue in waiting if not _serving(queue, workers)]
-    typed = f"holdfast worker {options.app_to_type()} --store {url} --queue"
     starts = [
-        (f"{typed} {shlex.quote(clean(queue))}", "a worker that serves the queue")
+        (typed_worker(url, queue=clean(queue)), "a worker that serves the queue")
         for queue in lonely
     ]
     kept = [state for state in queues if state.queue.name in waiting]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.cli.proposing import typed
 from holdfast.cli.terminal import clean
 from holdfast.cli.words import SECOND, ahead, count, moment, span
 from holdfast.model.limits import QueueState, Ticket
@@ -56,7 +57,7 @@ def kept_by(state: QueueState, key: str, now: int) -> str:
 def commands_for(state: QueueState) -> list[tuple[str, str]]:
     """Return what to type to have more of a queue begin."""
     name = clean(state.queue.name)
-    shows = (f"holdfast queues show {name}", "what it allows, who holds it")
+    shows = (typed("queues show", name), "what it allows, who holds it")
     if state.queue.paused:
-        return [(f"holdfast queues resume {name}", "let what waits there begin"), shows]
-    return [shows, (f"holdfast queues set {name} --concurrency N", "allow more")]
+        return [(typed("queues resume", name), "let what waits there begin"), shows]
+    return [shows, (typed("queues set", name, options=("--concurrency", "N")), "allow more")]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import click
 
 from holdfast.cli import choosing, completing
-from holdfast.cli.documents import RUN_FIELDS, run_document, say_json
+from holdfast.cli.documents import RUN_FIELDS, run_document, say_json, say_json_line
 from holdfast.cli.door import Door
 from holdfast.cli.door import found as door_found
 from holdfast.cli.drawing import told
 from holdfast.cli.options import app_to_type, with_door
+from holdfast.cli.proposing import typed
 from holdfast.cli.statuses import CYAN, DASH, DIM, status_cell
 from holdfast.cli.terminal import STDERR, STDOUT, Cell, Column, clean, fields, table
 from holdfast.cli.words import ago, ahead, count, iso, span
@@ -89,16 +90,19 @@ def command(
             choosing.only(run_document(run, found.labels.get(run.id, NO_LABELS)), names)
             for run in found.runs
         ]
-        for document in documents if jsonl else (documents,):
-            say_json(document)
+        if jsonl:
+            for document in documents:
+                say_json_line(document)
+        else:
+            say_json(documents)
     elif STDOUT.is_person:
-        _say_table(found, words)
+        _say_table(found, words, asked)
         return
     else:
         for run in found.runs:
             STDOUT.say(_line(run))
     if found.more:
-        STDERR.say(f"more: --before {found.runs[-1].id}")
+        STDERR.say(f"more: {shlex.join(['--before', found.runs[-1].id])}")
 
 
 async def _page(engine: LocalEngine, asked: Asked) -> Found:
@@ -122,7 +126,7 @@ async def _page(engine: LocalEngine, asked: Asked) -> Found:
     return Found(shown, labels, len(runs) > asked.limit, now)
 
 
-def _say_table(found: Found, words: tuple[str, ...]) -> None:
+def _say_table(found: Found, words: tuple[str, ...], asked: Asked) -> None:
     runs, now = found.runs, found.now
     if not runs:
         hint = "No runs are like that." if words else "No runs."
@@ -139,10 +143,17 @@ def _say_table(found: Found, words: tuple[str, ...]) -> None:
         STDOUT.say(line)
     parts = [count(len(runs), "run")]
     if found.more:
-        again = shlex.join(["holdfast", "runs", "list", *words, "--before", runs[-1].id])
-        parts.append(f"more: {again}")
-    parts.append(f"open: holdfast runs show {runs[0].id}")
+        parts.append(f"more: {_older(words, asked, runs[-1].id)}")
+    parts.append(f"open: {typed('runs show', runs[0].id)}")
     STDOUT.say(STDOUT.dim(" · ".join(parts)))
+
+
+def _older(words: tuple[str, ...], asked: Asked, last: str) -> str:
+    """Return the command that lists the next page of the same runs."""
+    options = [part for status in asked.statuses for part in ("--status", status)]
+    options += ["--workflow", asked.workflow] if asked.workflow else []
+    options += ["--since", asked.since] if asked.since else []
+    return typed("runs list", *words, options=(*options, "--before", last))
 
 
 def _cells(run: Run, labels: Labels, now: int) -> list[Cell]:

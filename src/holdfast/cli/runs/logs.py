@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 import click
 
 from holdfast.cli import options
-from holdfast.cli.documents import fields_of
+from holdfast.cli.documents import fields_of, say_json_line
 from holdfast.cli.door import Door, handle
 from holdfast.cli.statuses import BLUE, DIM, RED, YELLOW, Style
 from holdfast.cli.terminal import STDOUT, clean, fields, padded
@@ -33,7 +32,7 @@ def command(
         found = await handle(engine, run)
         async for line in found.logs(step=step, attempt=attempt or 0, follow=follow):
             if as_json:
-                STDOUT.say(json.dumps(line_document(line), ensure_ascii=False))
+                say_json_line(line_document(line))
             elif STDOUT.is_person:
                 say_line(line)
             else:

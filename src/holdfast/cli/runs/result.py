@@ -9,6 +9,7 @@ import click
 from holdfast.cli import options
 from holdfast.cli.documents import say_json, value_of
 from holdfast.cli.door import Door, found
+from holdfast.cli.proposing import typed
 from holdfast.cli.telling import Refused
 from holdfast.cli.waiting import closing
 from holdfast.model.events import Event
@@ -28,7 +29,7 @@ def command(door: Door, run: str, waits: bool) -> None:
             if row.closed_at is None:
                 raise Refused(
                     f"Run {id!r} is {row.status} and has no result yet. Wait for it with --wait; "
-                    f"`holdfast runs why {id}` says what it waits for."
+                    f"`{typed('runs why', id)}` says what it waits for."
                 )
         return id, await closing(engine, id)
 

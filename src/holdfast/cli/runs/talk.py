@@ -13,6 +13,7 @@ from holdfast.cli import options
 from holdfast.cli.documents import say_json
 from holdfast.cli.door import Door, found, handle, opened
 from holdfast.cli.options import APP, AppName
+from holdfast.cli.proposing import typed
 from holdfast.cli.strict_json import parse
 from holdfast.cli.terminal import STDERR
 from holdfast.errors import InvalidValue
@@ -75,7 +76,8 @@ def update(door: Door, run: str, name: str, argument: str, id: str | None, accep
     async def act(engine: Any) -> Any:
         target = await handle(engine, run)
         wait: Wait = "accepted" if accepts else "completed"
-        with _patience(f"update {name} is not done yet; `holdfast runs why {target.id}` says more"):
+        why = typed("runs why", target.id)
+        with _patience(f"update {name} is not done yet; `{why}` says more"):
             said = await target.update(name, value, id=id, wait=wait)
         return said.id if accepts else said
 

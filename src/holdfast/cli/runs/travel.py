@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli import completing, options
 from holdfast.cli.door import Door, found
+from holdfast.cli.proposing import typed
 from holdfast.cli.runs.verbs import do
 from holdfast.cli.strict_json import parse
 from holdfast.cli.terminal import STDERR, STDOUT, clean
@@ -86,7 +87,7 @@ def fork(door: Door, run: str, at: str | None, id: str | None, **edits: Any) -> 
     if STDOUT.is_person:
         look = STDOUT.style(row.id, fg="cyan")
         STDOUT.say(f"{STDOUT.style('✓', fg='green')} {look}  {outcome}")
-        STDOUT.next_commands([(f"holdfast runs watch {row.id}", "")])
+        STDOUT.next_commands([(typed("runs watch", row.id), "")])
     else:
         STDERR.say(f"{row.id} {outcome}")
         STDOUT.say(row.id)

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli import options
 from holdfast.cli.door import Door, handle
+from holdfast.cli.proposing import typed
 from holdfast.cli.runs import bulk
 from holdfast.cli.runs.bulk import Act, Many
 from holdfast.cli.strict_json import parse
@@ -137,7 +138,7 @@ def do(door: Door, run: str, act: Act) -> None:
     id, outcome = door.enter(work)
     if STDOUT.is_person:
         STDOUT.say(f"{STDOUT.style('✓', fg='green')} {STDOUT.style(id, fg='cyan')}  {outcome}")
-        STDOUT.next_commands([(f"holdfast runs watch {id}", "")])
+        STDOUT.next_commands([(typed("runs watch", id), "")])
     else:
         STDERR.say(f"{id} {outcome}")
         STDOUT.say(id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import options
-from holdfast.cli.documents import event_document, say_json
+from holdfast.cli.documents import event_document, say_json_line
 from holdfast.cli.door import Door, found
 from holdfast.cli.drawing import frame, say_ending
 from holdfast.cli.runs.show import say_lines
@@ -63,7 +63,7 @@ async def lines(engine: LocalEngine, run: str, *, jsonl: bool, is_compact: bool)
         if is_compact and not _is_telling(event):
             continue
         if jsonl:
-            say_json(event_document(event))
+            say_json_line(event_document(event))
         else:
             say_lines([event])
     return (await engine.load(run, 1 << 62)).run

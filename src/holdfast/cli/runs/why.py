@@ -5,7 +5,6 @@ Every open run is in exactly one bucket; this says which, in words, and what to 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +16,8 @@ from holdfast.cli.documents import fields_of, say_json
 from holdfast.cli.door import Door, found, store_in
 from holdfast.cli.drawing import header, next_commands, place_of
 from holdfast.cli.failures import owed_in
-from holdfast.cli.questions import typed
+from holdfast.cli.proposing import typed, typed_of_store, typed_worker
+from holdfast.cli.questions import answering
 from holdfast.cli.runs import jobs
 from holdfast.cli.runs.lining import Standing
 from holdfast.cli.terminal import STDOUT, clean
@@ -67,15 +67,13 @@ class Case(NamedTuple):
     @property
     def watch(self) -> Next:
         """The command that shows what happens."""
-        return f"holdfast runs watch {self.run.id}", "see it go on"
+        return typed("runs watch", self.run.id), "see it go on"
 
     @property
     def work(self) -> Next:
         """The command that starts a worker."""
-        app, queue = options.app_to_type(), self.run.queue
-        serves = "" if queue == DEFAULT_QUEUE else f" --queue {shlex.quote(clean(queue))}"
-        typed = f"holdfast worker {app} --store {self.url}{serves}"
-        return typed, "a worker that knows the workflow"
+        queue = "" if self.run.queue == DEFAULT_QUEUE else clean(self.run.queue)
+        return typed_worker(self.url, queue=queue), "a worker that knows the workflow"
 
 
 class Told(NamedTuple):
@@ -128,8 +126,8 @@ async def _standing(store: InspectedStore, run: Run) -> Standing | None:
 def _say(case: Case, bucket: str, told: Told) -> None:
     if not STDOUT.is_person:
         STDOUT.say("\t".join([bucket, " ".join(told.sentences)]))
-        for typed, _ in told.commands:
-            STDOUT.say(f"next\t{typed}")
+        for proposed, _ in told.commands:
+            STDOUT.say(f"next\t{proposed}")
         return
     STDOUT.say(header(case.run, case.loaded.events, case.now))
     for sentence in told.sentences:
@@ -149,10 +147,10 @@ def _with_waits(case: Case, told: Told) -> Told:
         if wait.kind == "question":
             asked, to = question_in(wait), f" {', '.join(wait.to)}" if wait.to else ""
             sentences.append(clean(f"It asked{to} {since}{until}: {asked.question}"))
-            commands.append((typed(case.run.id, asked), "answer it"))
+            commands.append((answering(case.run.id, asked), "answer it"))
         elif wait.key in deferred:
             sentences.append(clean(f"Step {wait.key} is completed from outside{until}."))
-            commands.append((f"holdfast steps complete {token_in(wait)} JSON", "give its result"))
+            commands.append((typed("steps complete", token_in(wait), "JSON"), "give its result"))
     sentences += jobs.told(case.jobs, case.workers, case.queues, case.now)
     commands += jobs.commands(case.jobs, case.workers, case.queues, case.url)
     return Told([*told.sentences, *sentences], [*commands, *told.commands])
@@ -186,7 +184,7 @@ def _claimable(case: Case) -> Told:
         return Told(sentences, [case.work])
     if since > 3 * SECOND:
         sentences.append(_missed_by(case))
-        return Told(sentences, [case.work, ("holdfast doctor", "who works on this store")])
+        return Told(sentences, [case.work, (typed_of_store("doctor"), "who works on this store")])
     return Told(sentences, [case.watch])
 
 
@@ -266,8 +264,8 @@ def _waiting(case: Case) -> Told:
     sentences = [f"It has waited for {what} for {span(case.now - case.run.updated_at)}."]
     sentences.append("Nothing else wakes it; no worker holds it meanwhile.")
     sentences += _unhandled(case.run)
-    cancel = (f"holdfast runs cancel {case.run.id}", "if it will never come")
-    below = [(f"holdfast runs why {id}", "what it waits for") for id in _named(case.run, "child ")]
+    cancel = (typed("runs cancel", case.run.id), "if it will never come")
+    below = [(typed("runs why", id), "what it waits for") for id in _named(case.run, "child ")]
     return Told(sentences, [*_message_commands(case.run), *below[:3], cancel])
 
 
@@ -292,8 +290,8 @@ def _blocked(case: Case) -> Told:
 def _quarantined(case: Case) -> Told:
     sentences = [f"It is set apart because it kept crashing its workers. {clean(case.run.reason)}"]
     commands = [
-        (f"holdfast runs retry {case.run.id}", "once the crash is mended"),
-        (f"holdfast runs terminate {case.run.id}", "give it up"),
+        (typed("runs retry", case.run.id), "once the crash is mended"),
+        (typed("runs terminate", case.run.id), "give it up"),
     ]
     return Told(sentences, commands)
 
@@ -331,7 +329,7 @@ def _lost(case: Case) -> Told:
         f"Its row fits no bucket (status {case.run.status}, owner {case.run.owner}, "
         f"due {case.run.wake_at}). That is a bug; please report it."
     ]
-    return Told(sentences, [("holdfast doctor", "check the whole store")])
+    return Told(sentences, [(typed_of_store("doctor"), "check the whole store")])
 
 
 WORDS: Mapping[str, Callable[[Case], Told]] = {
@@ -370,6 +368,9 @@ def _unhandled(run: Run) -> list[str]:
 
 
 def _message_commands(run: Run) -> list[Next]:
-    signals = [f"holdfast runs signal {run.id} {name} -d JSON" for name in _named(run, "signal ")]
-    updates = [f"holdfast runs update {run.id} {name} JSON" for name in _named(run, "update ")]
+    signals = [
+        typed("runs signal", run.id, name, options=("-d", "JSON"))
+        for name in _named(run, "signal ")
+    ]
+    updates = [typed("runs update", run.id, name, "JSON") for name in _named(run, "update ")]
     return [(command, "send it") for command in signals + updates]

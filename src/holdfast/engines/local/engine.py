@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager, aclosing
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from holdfast.engines.local.hub import POLL, Hub
+from holdfast.engines.local.hub import POLL, Hub, closed
 from holdfast.engines.local.vault import Vault
 from holdfast.errors import RunNotFound, StoreError
 from holdfast.kernel import dispatch
@@ -59,8 +59,11 @@ class Host(Protocol):
         """The secrets it has for its steps."""
         ...
 
-    def offer(self, queue: str) -> str | None:
-        """Return its id if it can take one more run of that queue."""
+    def offer(self, queue: str) -> AbstractContextManager[str] | None:
+        """Return a place for one more run of that queue, if it has one.
+
+        It is kept for the length of a block, which gets the worker's id.
+        """
         ...
 
     def adopt(self, run: Run, event: Event) -> None:
@@ -71,9 +74,17 @@ class Host(Protocol):
         """Look at the body of a run that it has, when all that it has seen is stored."""
         ...
 
-    def holds(self, run: str) -> int:
-        """Return the epoch under which it holds the run now, or 0."""
+    def held(self, run: str) -> Run | None:
+        """Return the row of a run that it holds now, as it was when it took it."""
         ...
+
+
+class Closed:
+    """Where the store of an engine was that is closed: whatever it is asked, it refuses."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise `StoreUnavailable`."""
+        raise closed()
 
 
 class LocalEngine:
@@ -93,8 +104,9 @@ class LocalEngine:
             self._hub.open(near=True)
 
     async def close(self) -> None:
-        """Let go of whoever waits."""
+        """Let go of whoever waits; who asks for something later is refused, and does not wait."""
         await self._hub.close()
+        self.store = cast("Store", Closed())
 
     async def do(self, command: Command) -> Any:
         """Carry a command out. Raises what the kernel makes of its refusal."""
@@ -107,9 +119,16 @@ class LocalEngine:
         `is_known` says that a worker here can run its workflow.
         """
         host = self.host
-        owner = host.offer(command.queue) if host is not None and is_known else None
-        if command.wake_at > command.at or command.place is not None:
-            owner = None
+        is_now = command.wake_at <= command.at and command.place is None
+        place = host.offer(command.queue) if host is not None and is_known and is_now else None
+        if place is None:
+            return await self._start(command, None)
+        with place as owner:
+            return await self._start(command, owner)
+
+    async def _start(self, command: StartRun, owner: str | None) -> tuple[Run, bool]:
+        """Start a run, in the hands of the worker here if that is its owner."""
+        host = self.host
         # The first start of a definition in this process keeps its shape, in the same commit.
         definition = (command.workflow, command.version, command.shape)
         command = command._replace(owner=owner, defines=definition not in self._defined)
@@ -123,7 +142,7 @@ class LocalEngine:
             host.lease.note()
         if owner is not None and outcomes[-1].run is None and not outcomes[-1].applied:
             # Its queue is managed, so it has to stand in line.
-            return await self.start(command._replace(owner=None), is_known=False)
+            return await self._start(command, None)
         run: Run = dispatch.read(command, outcomes[-1])
         if outcomes[-1].applied:
             self._defined.add(definition)
@@ -189,8 +208,8 @@ class LocalEngine:
 
     async def closing(self, run: str) -> Event:
         """Return the event that closed the run, when it has come. Raises `RunNotFound`."""
-        epoch = 0 if self.host is None else self.host.holds(run)
-        return await self._hub.closing(run, epoch)
+        held = None if self.host is None else self.host.held(run)
+        return await self._hub.closing(run, held)
 
     async def events(self, run: str, after: int) -> AsyncIterator[Event]:
         """Yield living events as they come, until the run is closed and all are told."""

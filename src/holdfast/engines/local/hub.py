@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import UNREADABLE, RunNotFound, StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.events import Event
+from holdfast.model.run import Run
 from holdfast.model.status import CLOSED, OPEN
 from holdfast.model.writes import Filter, Notice, Page
 from holdfast.ports.store import Store
@@ -48,9 +49,15 @@ class Hub:
         self._poller: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._vain = 0
+        self._is_closed = False
 
     def open(self, *, near: bool = False) -> None:
-        """Begin to listen, if not done yet: for closings here, or for everything everywhere."""
+        """Begin to listen, if not done yet: for closings here, or for everything everywhere.
+
+        Raises `StoreUnavailable` if the client is closed.
+        """
+        if self._is_closed:
+            raise closed()
         if self._unlisten is not None:
             if near or self._hears_far:
                 return
@@ -69,7 +76,8 @@ class Hub:
             self._fresh.add(run)
 
     async def close(self) -> None:
-        """Stop listening; whoever still waits is cancelled."""
+        """Stop listening; whoever still waits, or comes later, is refused."""
+        self._is_closed = True
         if self._poller is not None:
             self._poller.cancel()
             await asyncio.gather(self._poller, return_exceptions=True)
@@ -79,23 +87,25 @@ class Hub:
         waiting += (future for futures in self._closings.values() for future in futures)
         waiting += (future for futures in self._changes.values() for future in futures)
         for future in waiting:
-            future.cancel()
+            if not future.done():
+                future.set_exception(closed())
+                future.exception()  # whoever waited may be gone, and is not missed
 
-    async def closing(self, run: str, epoch: int) -> Event:
+    async def closing(self, run: str, held: Run | None) -> Event:
         """Return the event that closes the run, when it has come.
 
-        `epoch` is that under which this process holds the run, and will hear of its close in any
-        case; what is remembered of another one is of another time. With 0 the store is asked.
+        If this process has `held` the run, it will hear of its close in any case; what it remembers
+        of another epoch, or from before the run, is of another time. Else the store is asked.
         Raises `RunNotFound`, or `StoreMoved` if the run will end elsewhere.
         """
         known = self._closed.get(run)
-        if known is not None and 0 < epoch <= known.epoch:
+        if known is not None and held is not None and _is_of(known, held):
             return known
-        self.open(near=epoch > 0)
+        self.open(near=held is not None)
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._closings.setdefault(run, []).append(future)
         self._start_polling()
-        if not epoch and run not in self._fresh:
+        if held is None and run not in self._fresh:
             self._look.set()
         try:
             return await future
@@ -226,6 +236,11 @@ class Hub:
                 future.set_exception(error())
 
 
+def closed() -> StoreUnavailable:
+    """Return what is raised to who uses a client that is closed."""
+    return StoreUnavailable("This client is closed. Open another with `app.open(url)`.")
+
+
 def _same(error: Exception) -> Exception:
     return error
 
@@ -238,3 +253,8 @@ def _forget(
         waiting[run] = kept
     else:
         waiting.pop(run, None)
+
+
+def _is_of(closing: Event, run: Run) -> bool:
+    """Tell whether this is how the run ended: not an earlier time, nor a former run of its id."""
+    return run.epoch <= closing.epoch and run.created_at <= closing.at

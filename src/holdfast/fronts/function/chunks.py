@@ -16,7 +16,7 @@ from holdfast.fronts.function.context import CURRENT, Attempt
 from holdfast.fronts.function.step import Step, make_step
 from holdfast.machine.machine import Machine
 from holdfast.model.annotations import LogLine
-from holdfast.model.failures import in_a_line
+from holdfast.model.failures import in_a_line, said
 from holdfast.model.options import StepOptions
 from holdfast.model.retry import NO_RETRY
 from holdfast.model.secrets import Secret
@@ -117,7 +117,7 @@ def _as_item(key: str) -> Generator[dict[str, str]]:
     try:
         yield told
     except Exception as error:
-        told["error"] = in_a_line(type(error).__name__, str(error))
+        told["error"] = in_a_line(type(error).__name__, said(error))
     finally:
         CURRENT.reset(token)
 

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple, cast, get_type_hints
 
-from holdfast.errors import BadDefinition, HoldfastError, InvalidValue
+from holdfast.errors import BadDefinition, InvalidValue
+from holdfast.model.failures import said
 
 FIELDS = "fields"
 """Where a failure's details keep an exception's fields, as JSON by their annotations."""
@@ -123,8 +124,8 @@ def details_of(error: BaseException, listed: Mapping[str, Raisable]) -> dict[str
         return {}
     try:
         return {CLASS: nearest, FIELDS: listed[nearest].take_apart(error)}
-    except (HoldfastError, NameError, AttributeError) as problem:
-        return {LOST: str(problem)}
+    except Exception as problem:  # what it keeps is the user's own, and may raise anything
+        return {LOST: said(problem)}
 
 
 def rebuild(details: Mapping[str, object], listed: Mapping[str, Raisable]) -> Exception | None:

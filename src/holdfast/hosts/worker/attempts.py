@@ -16,7 +16,7 @@ from holdfast.hosts.worker.steps import Limit, Result
 from holdfast.model.asks import StepAsk
 from holdfast.model.durations import LONGEST
 from holdfast.model.events import Event, Failure
-from holdfast.model.failures import encode_failure, in_a_line
+from holdfast.model.failures import encode_failure, in_a_line, said
 from holdfast.model.jobs import NOBODY_KNOWS, Reported
 from holdfast.model.options import StepOptions
 
@@ -110,7 +110,7 @@ def _retrying(
     if options.total_timeout is not None and again >= ask.asked_at + options.total_timeout:
         return None
     kind = error.failure.type if isinstance(error, Reported) else type(error).__name__
-    return Retrying(number, again, in_a_line(kind, str(error)))
+    return Retrying(number, again, in_a_line(kind, said(error)))
 
 
 def options_of(ask: StepAsk) -> StepOptions:
@@ -120,7 +120,7 @@ def options_of(ask: StepAsk) -> StepOptions:
 
 
 def as_error(error: BaseException) -> BaseException:
-    """A step that cancels itself has failed like any other."""
-    if isinstance(error, asyncio.CancelledError):
-        return RuntimeError("the step raised CancelledError by itself")
+    """A step that cancels itself, or calls itself off in another way, has failed like any other."""
+    if isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt):
+        return RuntimeError(f"the step raised {type(error).__name__} by itself")
     return error

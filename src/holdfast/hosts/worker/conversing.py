@@ -73,7 +73,9 @@ class Conversing(Held):
     async def _visit_parked(self, look: Look) -> Seen | None:
         """Look at the body of a run that was parked here, if nobody has taken it since."""
         loaded = await self._worker.store.load(self.run.ns, self.run.id, ROW_ONLY)
-        if loaded is None or (loaded.run.seq, loaded.run.epoch) != (self.seq, self.run.epoch):
+        if loaded is None or not self.run.is_same_as(loaded.run):
+            return None
+        if (loaded.run.seq, loaded.run.epoch) != (self.seq, self.run.epoch):
             return None
         is_here = self.state == "parked" and not (self._must_read or self.machine.loop.dead)
         return self._looked(look) if is_here else None

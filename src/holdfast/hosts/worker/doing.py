@@ -73,7 +73,12 @@ class Doing:
     @property
     def has_begun(self) -> bool:
         """Tell whether its code may have run."""
-        return self._attempt is not None and self._attempt.began > 0
+        return self._attempt is not None and self._attempt.began > 0 and not self.is_in_line
+
+    @property
+    def is_in_line(self) -> bool:
+        """Tell whether its code waits for a thread."""
+        return self._attempt is not None and self._attempt.is_in_line
 
     @property
     def has_beaten(self) -> bool:

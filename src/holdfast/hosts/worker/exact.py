@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, PayloadTooLarge, StoreError
 from holdfast.hosts.worker import attempts
+from holdfast.hosts.worker.calling import timed_out
 from holdfast.hosts.worker.plain import Plain
-from holdfast.hosts.worker.steps import Result, StepRun, nobody, timed_out
+from holdfast.hosts.worker.steps import Result, StepRun, nobody
 from holdfast.hosts.worker.turn import Draft
 from holdfast.kernel import commit
 from holdfast.model.asks import StepAsk

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UNREADABLE, HoldfastError
-from holdfast.model.run import SUSPECT
+from holdfast.model.run import SUSPECT, Run
 
 if TYPE_CHECKING:
     from holdfast.hosts.worker.session import Session
@@ -53,9 +53,13 @@ class Hands:
             if former.lose():
                 self.release(former)
 
-    def take_parked(self, run: str) -> Session | None:
+    def take_parked(self, run: Run) -> Session | None:
         """Return the session of a run that was parked here; it is forgotten."""
-        return self.parked.pop(run, None)
+        session = self.parked.pop(run.id, None)
+        if session is not None and not session.run.is_same_as(run):
+            session.machine.close()
+            return None
+        return session
 
     def drive(self, session: Session) -> None:
         """Have a task do what has to be awaited of a run in our hands."""

@@ -191,7 +191,7 @@ class Held:
             self.mail_came()
 
     def _timed(self, ask: StepAsk) -> StepAsk:
-        """Have the time for attempts count from where the run was reopened, if it was."""
+        """Have the time for attempts count from where the run went on again, if it did."""
         return ask._replace(asked_at=max(ask.asked_at, self._reopened_at))
 
     def _drop(self, keys: list[str]) -> None:
@@ -216,7 +216,7 @@ class Held:
 
     @property
     def reopened_at(self) -> int:
-        """When the run was last reopened, or 0."""
+        """When the run was last reopened or resumed, or 0."""
         return self._reopened_at
 
     def clock(self) -> int:

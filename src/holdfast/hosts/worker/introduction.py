@@ -14,10 +14,11 @@ LISTED = 100
 """Workflows that are named."""
 
 
-def introduced(app: App, queues: Sequence[str] | None) -> str:
-    """Return app, release, place, workflows and queues (none named: all), as JSON."""
-    return json.dumps({
+def introduced(app: App, queues: Sequence[str] | None, stuck: int = 0) -> str:
+    """Return app, release, place, workflows, queues (none named: all), stuck threads, as JSON."""
+    said = {
         "app": app.name, "version": RELEASE, "host": gethostname(), "pid": os.getpid(),
         "workflows": list(app.versions.claims())[:LISTED],
         "queues": None if queues is None else list(queues),
-    })  # fmt: skip
+    }  # fmt: skip
+    return json.dumps(said | {"stuck_threads": stuck} if stuck else said)

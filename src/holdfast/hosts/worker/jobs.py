@@ -94,6 +94,13 @@ class JobHost:
         for doing in left:
             await self._give_back(doing)
 
+    def leave_line(self) -> None:
+        """Give back the jobs that wait for a thread in vain."""
+        for doing in tuple(self.held.values()):
+            if doing.is_in_line:
+                doing.stop()
+                self._worker.beside(self._give_back(doing))
+
     @property
     def is_busy(self) -> bool:
         """Tell whether the worker has anything in hand, runs or jobs."""
@@ -117,18 +124,22 @@ class JobHost:
     # --- taking jobs
 
     async def _serve(self, delay: float) -> None:
+        worker, failures = self._worker, 0
         await self._until_poked(delay)
-        for failures in itertools.count():
-            if self._is_over:
-                return
+        while not self._is_over:
             self._poked.clear()
             try:
                 wait = await self._look()
             except StoreError as error:
                 log.debug("jobs could not be looked at: %s", error)
-                await self._worker.be_patient(failures)
+            except Exception:  # a worker that looks no more would seem well, and do no job
+                log.exception("worker %s failed at its look for jobs, and tries again", worker.id)
             else:
+                failures = 0
                 await self._until_poked(wait)
+                continue
+            await worker.be_patient(failures)
+            failures += 1
 
     async def _look(self) -> float:
         """Take what can begin, and see what became of the rest. Return when to look again."""

@@ -20,7 +20,7 @@ from holdfast.ports.store import Store
 log = logging.getLogger("holdfast.worker")
 
 HEAD_START = 0.05
-"""Seconds in which the thread does nothing: the first runs need the interpreter more."""
+"""Seconds until the thread begins: the first runs need the interpreter more."""
 
 
 class Lease:
@@ -56,7 +56,7 @@ class Lease:
                 target=self._serve, args=(first,), name="holdfast-lease", daemon=True
             )
             # Not here: `Thread.start` waits until the thread runs, and the first runs go on before.
-            _thread.start_new_thread(self._thread.start, ())
+            _thread.start_new_thread(self._begin, (self._thread,))
         else:
             self._task = asyncio.create_task(self._keep())
 
@@ -65,7 +65,8 @@ class Lease:
         self._stopped.set()
         if self._thread is not None:
             await asyncio.to_thread(self._began.wait)
-            await asyncio.to_thread(self._thread.join)
+            if self._thread.ident is not None:
+                await asyncio.to_thread(self._thread.join)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,18 +85,34 @@ class Lease:
         """The renewal, to be written together with something else."""
         return self._command
 
+    def introduce(self, info: str) -> None:
+        """Say this of the worker from the next renewal on."""
+        self._command = self._command._replace(info=info)
+
+    def _begin(self, thread: threading.Thread) -> None:
+        try:
+            if not self._stopped.wait(min(HEAD_START, self._renew)):
+                thread.start()
+        finally:
+            self._began.set()  # also if there can be no more threads: who stops waits for this
+
     def _serve(self, first: Callable[[], None] | None) -> None:
-        self._began.set()
-        head = min(HEAD_START, self._renew)
-        if self._stopped.wait(head):
-            return
         if first is not None:
             first()
-        pause = self._renew - head
+        pause = self._renew - min(HEAD_START, self._renew)
         while not self._stopped.wait(pause):
             pause = self._renew
             if self._is_needed():
-                asyncio.run(self._once())
+                self._try()
+
+    def _try(self) -> None:
+        """Renew in a loop of its own, for which there may be no file left: then next time."""
+        renewal = self._once()
+        try:
+            asyncio.run(renewal)
+        except Exception as error:  # whatever it is: a thread that ends renews never again
+            renewal.close()
+            self._missed(error)
 
     async def _keep(self) -> None:
         while True:
@@ -111,8 +128,11 @@ class Lease:
         try:
             await self.renew()
         except StoreError as error:
-            if not self._failing:  # told once: it is tried again all the time
-                log.warning("the lease could not be renewed: %s", error)
-            self._failing = True
+            self._missed(error)
         else:
             self._failing = False
+
+    def _missed(self, error: Exception) -> None:
+        if not self._failing:  # told once: it is tried again all the time
+            log.warning("the lease could not be renewed: %s", error)
+        self._failing = True

@@ -27,6 +27,7 @@ class Folded(NamedTuple):
     overdue: str | None
     """What the body waited for when its deadline passed."""
     reopened_at: int
+    """When it went on after it had ended, or was set aside: time for attempts counts from there."""
     reopened_seq: int
     keyed_as: int
     """The generation in the idempotency keys of its steps."""
@@ -86,8 +87,10 @@ def fold(events: tuple[Event, ...], generation: int) -> Folded:
                 cancelled_at, paused = cancelled_at or event.at, False
             case "deadline.passed":
                 cancelled_at, paused, overdue = event.at, False, waited_for(event.payload)
-            case "run.paused" | "run.resumed":
-                paused = event.kind == "run.paused" and cancelled_at is None
+            case "run.paused":
+                paused = cancelled_at is None
+            case "run.resumed":
+                reopened_at, paused = event.at, False
             case "run.reopened" | "run.forked":
                 reopened_at, reopened_seq, paused = event.at, event.seq, False
             case _:

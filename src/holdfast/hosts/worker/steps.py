@@ -14,18 +14,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import threading
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import StepTimedOut
 from holdfast.fronts.function.context import CURRENT, NO_SECRETS, Attempt
+from holdfast.hosts.worker.calling import Calls, Span, no_time_for
 from holdfast.hosts.worker.inside import inside
-from holdfast.hosts.worker.isolating import Processes
-from holdfast.hosts.worker.threads import Threads
-from holdfast.hosts.worker.voice import Silence, Voice
+from holdfast.hosts.worker.voice import Voice
 from holdfast.model.annotations import LogLine
 from holdfast.model.asks import StepAsk
 from holdfast.model.makers import maker
@@ -56,7 +55,10 @@ SHOWN_AFTER = 0.1
 """Seconds after which a running step is recorded as started."""
 
 PATIENCE = 1.0
-"""Seconds a cancelled step may take to end before the worker leaves without it."""
+"""Seconds a cancelled step may take to end before the worker goes on, or leaves, without it."""
+
+LOOK = 1.0
+"""Seconds between two looks at what waits for a slot."""
 
 TURN = 0.002
 """Seconds for which steps that never wait, and begin one after the other, may keep the loop."""
@@ -82,6 +84,14 @@ class StepRun(Attempt):
     """Where it holds a slot, if it does."""
     began = 0.0
     is_shown = has_waited = False
+    span: Span | None = None
+    """Its time, while its code runs and that has a limit."""
+    left_at: float | None = None
+    """Since when nobody waits for it, by the loop's time, though its code may still run."""
+    is_in_line = False
+    """Whether it waits for a thread: its code has not begun."""
+    keeps_place = False
+    """Whether its place among the threads is stuck with it."""
 
     def __init__(
         self, run: Run, ask: StepAsk, number: int, limit: Limit | None, settle: Settle, show: Show
@@ -97,8 +107,20 @@ class StepRun(Attempt):
         self.settle = nobody
         if self.task is not None:
             self.task.cancel()
+            self.left_at = asyncio.get_running_loop().time()
         elif self.steps is not None:
             self.steps.end(self)  # its code has not begun, and never will
+
+    def over_at(self) -> float | None:
+        """Return since when its code should have ended, by the loop's time, or None."""
+        if self.left_at is not None:
+            # A process is given a while to end, and killed.
+            return self.left_at if self.ask.step.settings.isolate is None else None
+        return None if self.span is None else self.span.ended_at()
+
+    def is_late(self) -> bool:
+        """Tell whether it has no time left to begin, and somebody waits for it."""
+        return self.settle is not nobody and self.limit is not None and not self.limit()
 
     def wait(self) -> None:
         """Keep the task that its code runs in: no other step's will."""
@@ -164,10 +186,11 @@ class Steps:
     """The slots of one worker."""
 
     def __init__(self, *, slots: int, threads: int, processes: int = 1) -> None:
-        self._slots, self._threads = slots, threads
+        self._slots = slots
         self._waiting: deque[StepRun] = deque()
         # Not a set, whose order would be that of addresses: steps are told in the order they began.
         self._running: dict[StepRun, None] = {}
+        self._left: dict[StepRun, None] = {}
         self._begun: deque[StepRun] = deque()
         self._beginnings: deque[Callable[[], None]] = deque()
         self.unpushed: Reply[Any] | None = None
@@ -179,15 +202,10 @@ class Steps:
         self._is_calling = False
         self._context = contextvars.copy_context()
         self._ticks: asyncio.TimerHandle | None = None
-        self._pool: Threads | None = None
-        self._busy_threads: asyncio.Semaphore = asyncio.Semaphore(threads)
-        self.written_off = 0
+        self._looked_at = 0.0
+        self.calls = Calls(threads=threads, processes=processes)
         self.entered: Callable[[StepRun], None] | None = None
         """What is called in the context of an attempt before it begins."""
-        self.isolates = True
-        """Whether isolated steps run in processes; else they run as others do."""
-        self._processes = Processes()
-        self._busy_processes = asyncio.Semaphore(processes)
 
     @property
     def running(self) -> int:
@@ -197,12 +215,9 @@ class Steps:
     @property
     def free(self) -> int:
         """How many more could begin at once."""
+        if self.calls.is_stuck:
+            return 0
         return max(self._slots - len(self._running) - len(self._waiting), 0)
-
-    @property
-    def is_healthy(self) -> bool:
-        """Tell whether fewer threads are stuck in timed-out steps than the pool has spare."""
-        return self.written_off < self._threads
 
     def start(self, run: StepRun) -> None:
         """Begin the attempt now, or when a slot is free."""
@@ -239,29 +254,59 @@ class Steps:
         self._begun.clear()
         if self._ticks is not None:
             self._ticks.cancel()
-        tasks = [run.task for run in self._running if run.task is not None]
+        runs = (*self._running, *self._left)
+        tasks = [run.task for run in runs if run.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=PATIENCE)
             if stubborn:
                 log.warning("%d steps ignored their cancellation and were left", len(stubborn))
-        await self._processes.stop()
-        if self._pool is not None:
-            self._pool.stop()
+        await self.calls.stop()
 
     def _tick(self) -> None:
         """Have people see what has been running for a while, by looking ten times a second."""
         loop = asyncio.get_running_loop()
         self._ticks = loop.call_later(SHOWN_AFTER, self._tick) if self._running else None
-        for run in self._running:
-            if not run.is_shown and run.began and loop.time() - run.began >= SHOWN_AFTER:
+        now = loop.time()
+        for run in tuple(self._running):
+            if run.is_in_line:
+                self._turn_away_if_late(run)
+            elif not run.is_shown and run.began and now - run.began >= SHOWN_AFTER:
                 run.is_shown = True
                 run.show(run)
+            over = run.over_at()
+            if over is not None and now - over >= PATIENCE:
+                self._leave_behind(run, now)
+        if self._waiting and now - self._looked_at >= LOOK:  # there may be thousands
+            self._looked_at = now
+            for run in tuple(self._waiting):
+                self._turn_away_if_late(run)
+
+    def _turn_away_if_late(self, run: StepRun) -> None:
+        """End an attempt whose time has passed while it waited for a slot, or a thread."""
+        if run.is_late():
+            settle = run.settle
+            run.stop()
+            settle(Result(run.ask, run.number, 0, error=no_time_for(run)))
+
+    def _leave_behind(self, run: StepRun, now: float) -> None:
+        """Go on without an attempt that ignores that it should have ended."""
+        log.warning(
+            "step %s of run %s ignores that %s, and is left behind. Have it raise the "
+            "CancelledError that it catches.",
+            run.key, run.run, "its time is over" if run.left_at is None else "nobody waits for it",
+        )  # fmt: skip
+        self.end(run)
+        self._left[run] = None
+        if run.left_at is None and run.span is not None:
+            settle, run.settle = run.settle, nobody
+            settle(Result(run.ask, run.number, _us(now - run.began), error=run.span.failure()))
 
     def end(self, run: StepRun) -> None:
         """Give the slot back."""
         self._running.pop(run, None)
+        self._left.pop(run, None)
         waiting = self._waiting
         while waiting and len(self._running) < self._slots:
             following = waiting.popleft()
@@ -369,7 +414,7 @@ class Steps:
                 if args is None:
                     args, kwargs = step.signature.decode(ask.args)
                 if run.limit is not None or not step.is_async:
-                    call, args, kwargs = self._call, (run, args, kwargs), NO_NAMES
+                    call, args, kwargs = self.calls.call, (run, args, kwargs), NO_NAMES
                 value = await inside(self.context_of(run), call, args, kwargs, run.wait)
                 payload, value = step.signature.result.cross(
                     value, where=f"result of step {ask.key}"
@@ -377,12 +422,17 @@ class Steps:
                 took = round((clock() - began) * 1_000_000)
                 result = _new_result((ask, number, took, payload, value, None))
             except asyncio.CancelledError as error:
-                if run.settle is nobody or task.cancelling():
-                    raise
                 result = Result(ask, number, _us(clock() - began), error=error)
-            except (KeyboardInterrupt, GeneratorExit):
-                raise
+                if run.settle is nobody or task.cancelling():
+                    self._settle_later(run, result, PATIENCE)
+                    raise
+            except GeneratorExit as error:
+                # Nothing may be awaited any more. If the loop goes on, it came from the step.
+                self._settle_later(run, Result(ask, number, _us(clock() - began), error=error))
+                return
             except BaseException as error:  # also of exit(): it ends the step, no more
+                if is_interrupt(error):
+                    raise
                 result = Result(ask, number, _us(clock() - began), error=error)
             run.task = None  # the next turn may be made right here, and is no part of the step
             self.pushes = not (run.has_waited or self.unpushed or self._pusher)
@@ -392,83 +442,27 @@ class Steps:
             run.task = result = None  # its error knows this frame
             self.end(run)
 
-    # --- kinds of steps
+    def _settle_later(self, run: StepRun, result: Result, delay: float = 0) -> None:
+        """Settle it if the loop goes on and somebody waits for it.
 
-    async def _call(self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        step, limit = run.ask.step, run.limit
-        if limit is not None and self.isolates and step.settings.isolate is not None:
-            async with self._busy_processes, self._processes.one() as process:
-                # Nor is the start of a process.
-                return await _within(run, limit(), process.call, (run,), {})
-        if step.is_async and limit is not None:
-            return await _within(run, limit(), step.function, args, kwargs)
-        # The wait for a thread is no part of the attempt: the limit is read when there is one.
-        async with self._busy_threads:
-            call = self._call_in_thread
-            if limit is None:
-                return await call(run, args, kwargs)
-            return await _within(run, limit(), call, (run, args, kwargs), {})
-
-    async def _call_in_thread(
-        self, run: StepRun, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        stopped = run.stopped = threading.Event()
-        if self._pool is None:
-            # Twice the slots: a thread stuck in a timed-out step must not block the next.
-            self._pool = Threads(2 * self._threads, "holdfast-step")
-        context = contextvars.copy_context()
-        future = self._pool.submit(context.run, run.ask.step.function, *args, **kwargs)
-        outcome = asyncio.wrap_future(future)
-        outcome.add_done_callback(_heard)
-        try:
-            return await asyncio.shield(outcome)
-        except asyncio.CancelledError:
-            stopped.set()
-            if not future.cancel() and not future.done():
-                self._write_off(future)
-            raise
-
-    def _write_off(self, future: Any) -> None:
-        self.written_off += 1
-        loop = asyncio.get_running_loop()
-
-        def back(_: Any) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._come_back)
-
-        future.add_done_callback(back)
-
-    def _come_back(self) -> None:
-        self.written_off -= 1
+        Whoever cancels all tasks of a loop is about to close it; else it was the step's own code.
+        """
+        loop = asyncio.get_running_loop() if run.loop is None else run.loop
+        if not run.has_waited:
+            run.wait()
+        if run.settle is not nobody and not loop.is_closed():
+            loop.call_later(delay, lambda: run.settle(result))
 
 
-async def _within(
-    run: StepRun, limit: int, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    seconds = limit / 1e6
-    timeout = asyncio.timeout(seconds)
-    silence: Silence | None = None
-    try:
-        if not limit:
-            raise timed_out(run, "had no time left to begin")
-        async with timeout:
-            silence = _silence_of(run, timeout)
-            return await call(*args, **kwargs)
-    except TimeoutError as error:
-        if not timeout.expired():
-            raise  # the step's own
-        message = f"took longer than {seconds:g} s"
-        if silence is not None and silence.is_over:
-            message = f"sent no heartbeat for {silence.seconds:g} s"
-        raise timed_out(run, message) from error
-    finally:
-        if silence is not None:
-            silence.stop()
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether a person may have pressed Ctrl-C, which ends more than a step.
 
-
-def _silence_of(run: StepRun, timeout: asyncio.Timeout) -> Silence | None:
-    limit: int | None = (run.ask.options or run.ask.step.settings).heartbeat_timeout
-    return None if limit is None else Silence(run.speak(), timeout, limit / 1e6)
+    Not so if the process hears of that in a way of its own, as `holdfast worker` does.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    return handler is signal.default_int_handler or isinstance(handler, partial)  # of `asyncio.run`
 
 
 def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
@@ -478,19 +472,8 @@ def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     return time.monotonic if is_usual else clock
 
 
-def timed_out(run: StepRun, message: str) -> StepTimedOut:
-    """Return the failure of an attempt that took too long."""
-    return StepTimedOut(step=run.ask.key, type="StepTimedOut", message=message, attempts=run.number)
-
-
 def nobody(result: Result) -> None:
     """Take a result that nobody waits for."""
-
-
-def _heard(outcome: asyncio.Future[Any]) -> None:
-    """Take note of an error that comes after its step was given up."""
-    if not outcome.cancelled():
-        outcome.exception()
 
 
 def _us(seconds: float) -> int:

@@ -12,6 +12,9 @@ from holdfast.model.writes import Claimed
 
 log = logging.getLogger("holdfast.worker")
 
+NAMED = 10
+"""Tasks and calls that are named, of those a body has left behind."""
+
 
 def tell_warnings(machine: Machine) -> None:
     """Say what the machine found odd, once."""
@@ -22,10 +25,13 @@ def tell_warnings(machine: Machine) -> None:
 
 def tell_leftovers(machine: Machine, ended: Ended) -> None:
     """Say what a body left behind at its end."""
-    for name in ended.leftovers:
+    for name in ended.leftovers[:NAMED]:
         log.warning("run %s ended while task %s was unfinished", machine.run, name)
-    for key in machine.unawaited:
+    for key in machine.unawaited[:NAMED]:
         log.warning("run %s called %s and never awaited it", machine.run, key)
+    more = sum(max(len(names) - NAMED, 0) for names in (ended.leftovers, machine.unawaited))
+    if more:
+        log.warning("run %s left %d more of these behind", machine.run, more)
 
 
 class Leftovers:

@@ -58,6 +58,18 @@ def _carry_out(
     try:
         result = function(*args, **kwargs)
     except BaseException as error:
-        future.set_exception(error)
+        future.set_exception(crossing(error))
     else:
         future.set_result(result)
+
+
+def crossing(error: BaseException) -> BaseException:
+    """Return an error as it can be raised where the call is awaited.
+
+    There these would mean that a generator has ended or is closed, or that a person interrupts.
+    """
+    if not isinstance(error, StopIteration | GeneratorExit | KeyboardInterrupt):
+        return error
+    told = RuntimeError(f"the step raised {type(error).__name__}")
+    told.__cause__ = error
+    return told

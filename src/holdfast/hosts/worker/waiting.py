@@ -186,8 +186,8 @@ class Waiting:
         """Show the body the outcome of a step: by a token, or of a job."""
         session, told = self._session, took_in(message.payload)
         ask, deferred = session.machine.asks[row.key], self.deferred.pop(row.key, None)
-        if deferred is not None:
-            ask = ask._replace(asked_at=deferred.asked_at)
+        since = session.asked_at(ask) if deferred is None else deferred.asked_at
+        ask = ask._replace(asked_at=since)
         if (running := session.running.pop(row.key, None)) is not None:
             running.stop()
         if row.kind == "job" and told is None:
@@ -209,6 +209,7 @@ class Waiting:
         told = took_in(message.payload) or Took()
         if told.beats:
             self._session.notes().expect(row.key)
+        ask = ask._replace(asked_at=self._session.asked_at(ask))
         self.defer(draft, Result(ask, row.attempt, told.took))
 
     def _answer(self, draft: Draft, question: Question, row: Wait, value: bytes) -> None:

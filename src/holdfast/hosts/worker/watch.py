@@ -12,7 +12,8 @@ the code's owner knows whether it is right. The lease has a thread of its own, s
 But a worker that has been *deaf* for `deaf` seconds is of no use to its other runs: it gives up its
 lease, they go on elsewhere, and whatever it commits when it wakes is refused.
 
-A worker without runs is not watched: the thread sleeps until one comes.
+A worker without runs is not watched. The thread looks now and then whether it has some: to be woken
+by each that comes would take the interpreter from it.
 """
 
 from __future__ import annotations
@@ -58,8 +59,7 @@ class Watch:
         self._is_needed = is_needed
         limits = (settings.slow_turn, settings.slow_loop, settings.deaf)
         self._pause = min(filter(None, limits), default=0) / 2
-        self._stopped, self._woken = threading.Event(), threading.Event()
-        self.is_asleep = False
+        self._stopped = threading.Event()
         self.is_deaf = False
 
     def aim(self) -> None:
@@ -74,35 +74,20 @@ class Watch:
     def stop(self) -> None:
         """Watch no more. The thread ends by itself."""
         self._stopped.set()
-        self._woken.set()
-
-    def wake(self) -> None:
-        """Watch again: there is a run to be watched over. To be called if `is_asleep`."""
-        self.is_asleep = False
-        self._woken.set()
 
     # --- the thread
 
     def _serve(self) -> None:
         while not self._stopped.is_set():
-            if not self._is_needed():
-                self._sleep()
-                continue
-            ticked = threading.Event()
-            try:
-                self._loop.call_soon_threadsafe(ticked.set)
-            except RuntimeError:  # the loop is closed
-                return
-            if not ticked.wait(self._pause):
-                self._follow(ticked)
+            if self._is_needed():
+                ticked = threading.Event()
+                try:
+                    self._loop.call_soon_threadsafe(ticked.set)
+                except RuntimeError:  # the loop is closed
+                    return
+                if not ticked.wait(self._pause):
+                    self._follow(ticked)
             self._stopped.wait(self._pause)
-
-    def _sleep(self) -> None:
-        self.is_asleep = True
-        if not self._is_needed():  # else a run came just before, and nobody will wake us
-            self._woken.wait()
-            self._woken.clear()
-        self.is_asleep = False
 
     def _follow(self, ticked: threading.Event) -> None:
         """Look until the loop goes on; tell what is too long."""

@@ -16,8 +16,8 @@ from holdfast.engines.local.vault import Vault
 from holdfast.errors import HoldfastError, StoreError, UnknownWorkflow
 from holdfast.fronts.function.logs import capture
 from holdfast.fronts.function.workflow import Workflow
-from holdfast.hosts.worker import guard, paranoid, unlocking
-from holdfast.hosts.worker.claiming import CLAIM_LIMIT, HEAD_START, Rest, claim_of
+from holdfast.hosts.worker import guard, paranoid, stuck, unlocking
+from holdfast.hosts.worker.claiming import CLAIM_LIMIT, SETTLED, Rest, Room, claim_of
 from holdfast.hosts.worker.clockwork import Clockwork
 from holdfast.hosts.worker.collecting import collect_for_life
 from holdfast.hosts.worker.convict import history_of, verdict
@@ -78,6 +78,7 @@ class Worker:
         self.chance = chance
         chosen = self.settings
         self.steps = Steps(slots=chosen.steps, threads=chosen.threads, processes=chosen.processes)
+        self.steps.calls.noticed = lambda: stuck.noticed(self)
         self.scribe = Scribe(store, self.settings.flush)
         self.hands = Hands(self)
         self.sessions = self.hands.sessions
@@ -94,8 +95,7 @@ class Worker:
         self._linting: asyncio.TimerHandle | None = None
         self._beginning: asyncio.TimerHandle | None = None
         self._stopping = self._is_alive = False
-        self._is_crowded = False
-        """More runs may wait than there was room for at the last claim."""
+        self.room = Room(self)
         self._rest = Rest(app.namespace)
         self._claiming: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
@@ -126,8 +126,8 @@ class Worker:
             self.observing.start()
         self._claiming = asyncio.create_task(self._claim_for_life())
         loop = asyncio.get_running_loop()
-        self._beginning = loop.call_later(HEAD_START, self._begin_chores)
-        self.jobs.start(HEAD_START)
+        self._beginning = loop.call_later(SETTLED, self._begin_chores)
+        self.jobs.start(SETTLED)
         return self
 
     def _begin_chores(self) -> None:
@@ -200,25 +200,26 @@ class Worker:
 
     # --- taking runs
 
-    def offer(self, queue: str) -> str | None:
-        """Return this worker's id if it can take a run that is about to be started here.
+    def offer(self, queue: str) -> Room | None:
+        """Return where a run that is about to be started here can have a place, if there is one.
 
         Not before those that wait already: the next claim takes whichever comes first.
         """
-        self._is_crowded = self._is_crowded or len(self.sessions) >= self.settings.runs
-        if self._stopping or self._is_crowded:
+        room = self.room
+        room.is_crowded = room.is_crowded or not room.left
+        if self._stopping or room.is_crowded:
             return None
-        return self.id if self.queues is None or queue in self.queues else None
+        return room if self.queues is None or queue in self.queues else None
 
     @property
     def lease(self) -> Lease:
         """The lease, for whoever writes a run that is born in our hands."""
         return self._lease
 
-    def holds(self, run: str) -> int:
-        """Return the epoch under which the run is in our hands now, or 0."""
+    def held(self, run: str) -> Run | None:
+        """Return the row of a run that is in our hands now, as it was when we took it."""
         session = self.sessions.get(run)
-        return 0 if session is None else session.run.epoch
+        return None if session is None else session.run
 
     async def visit(self, run: str, look: Look) -> Seen | None:
         """Look at the body of a run that is in our hands, or was parked here; else None."""
@@ -238,7 +239,6 @@ class Worker:
         session = Exact(self, run)
         session.adopt(event)
         self.live()
-        self._wake_watch()
         self.hands.begin(session)
         if self._stopping:
             session.drain()
@@ -258,6 +258,9 @@ class Worker:
             except StoreError as error:
                 self.health.failed(error)
                 wait, delay = delay, min(delay * 2, PATIENCE[1])
+            except Exception:  # a worker that looks no more would seem well, and do nothing
+                log.exception("worker %s failed at its look for work, and tries again", self.id)
+                wait, delay = delay, min(delay * 2, PATIENCE[1])
             await self._until_poked(wait)
 
     async def _claim(self, *, eager: bool) -> float:
@@ -266,11 +269,11 @@ class Worker:
         self.health.look_at(now)
         schedules, hints = self._clockwork.wants_a_look(now), self._rest.hints()
         # By their names only if nobody else can be waiting for a place.
-        hints = () if self._is_crowded else hints
+        hints = () if self.room.is_crowded else hints
         claim = claim_of(self, schedules=schedules, eager=eager, hints=hints)
-        claimed = await self.store.claim(claim)
+        claimed = await self.room.claim(claim)
         taken = len(claimed.runs)
-        self._is_crowded = taken >= claim.limit
+        self.room.is_crowded = taken >= claim.limit
         self._take_all(claimed)
         await self._convict(claimed)
         self._shapes.keep_later({self.workflow_of(run) for run in claimed.runs}, self.beside)
@@ -283,7 +286,8 @@ class Worker:
             await expire(self.store, claimed.overdue)
         self._clockwork.saw(claim, claimed, now)
         if claimed.dead:
-            taken += await self._reap(claim._replace(limit=max(claim.limit - taken, 0)), claimed)
+            limit = min(max(claim.limit - taken, 0), self.room.left)
+            taken += await self._reap(claim._replace(limit=limit), claimed)
         await self.retention.tend(idle=not taken)
         return self._rest.end(0 if taken == CLAIM_LIMIT else self._pause_after(claimed))
 
@@ -296,7 +300,7 @@ class Worker:
             return 0
         commands = [ReapLeases(worker, known_dead) for worker, known_dead in dead]
         reaps = tuple(dispatch.decide(command) for command in commands)
-        again = await self.store.claim(claim._replace(reaps=cast("tuple[Reap, ...]", reaps)))
+        again = await self.room.claim(claim._replace(reaps=cast("tuple[Reap, ...]", reaps)))
         self._take_all(again)
         await self._convict(again)
         return len(again.runs)
@@ -335,11 +339,10 @@ class Worker:
             self.takeovers += count
             # Runs go on first.
             told = "worker %s is gone; %d of its runs can go on"
-            asyncio.get_running_loop().call_later(HEAD_START, log.warning, told, worker, count)
+            asyncio.get_running_loop().call_later(SETTLED, log.warning, told, worker, count)
 
     def _take(self, run: Run, first: Event | None, ticketed: bool) -> None:
-        self._wake_watch()
-        session = self.hands.take_parked(run.id)
+        session = self.hands.take_parked(run)
         if session is not None:
             session.take_over(run)
         else:
@@ -391,10 +394,6 @@ class Worker:
             return
 
     # --- holding runs
-
-    def _wake_watch(self) -> None:
-        if self._watch is not None and self._watch.is_asleep:
-            self._watch.wake()
 
     def workflow_of(self, run: Run) -> Workflow[..., Any]:
         """Return the definition that runs this run, which is one of those we claim."""

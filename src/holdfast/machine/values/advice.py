@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Coroutine, Iterable
+from datetime import time
 from typing import Any
 
 from holdfast.machine.values.compare import Difference
@@ -63,7 +65,20 @@ def explain(found: Difference, *, in_union: bool) -> Problem:
 
 
 def _same_type(found: Difference) -> Problem:
-    sent, name = found.sent, name_of(found.sent)
+    sent, back, name = found.sent, found.back, name_of(found.sent)
+    if is_kind(sent, defaultdict) and sent.default_factory is not back.default_factory:
+        made = getattr(back.default_factory, "__name__", "another")
+        hint = "What makes its defaults is no part of JSON: send `dict(...)`, annotated as dict."
+        told = f"{name} with another default_factory"
+        return Problem(found.steps, told, f"{name} with {made}", hint)
+    if is_kind(sent, deque) and sent.maxlen != back.maxlen:
+        hint = "How long it may become is no part of JSON: send `list(...)`, annotated as list."
+        told = f"{name} with maxlen={sent.maxlen}"
+        return Problem(found.steps, told, f"{name} with maxlen={back.maxlen}", hint)
+    if is_kind(sent, time) and sent.tzinfo is not None and back.tzinfo is None:
+        hint = "Without a date this zone has no offset: send a datetime, or the zone's name too."
+        told = f"{name} with a zone that has no offset"
+        return Problem(found.steps, told, f"{name} without a zone", hint)
     if is_kind(sent, dict):
         keys = sorted({name_of(key) for key in sent})
         hint = f"Write `{annotation_for(sent)}` as its annotation."

@@ -8,7 +8,7 @@ annotated comes back as the same number.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, time
 from decimal import Decimal
@@ -86,6 +86,7 @@ def _clock(sent: Any, back: Any) -> Difference | None:
     # repeated in autumn, so the fields and the offset are compared instead.
     offset = sent.utcoffset()
     same = offset == back.utcoffset() and (offset is not None or sent.fold == back.fold)
+    same = same and (sent.tzinfo is None) == (back.tzinfo is None)
     plain = {"tzinfo": None, "fold": 0}
     if same and sent.replace(**plain) == back.replace(**plain):
         return None
@@ -100,6 +101,10 @@ def _sequence(sent: Any, back: Any) -> Difference | None:
         if found is not None:
             return found._replace(steps=item_step(sent, index) + found.steps)
     return None
+
+
+def _deque(sent: Any, back: Any) -> Difference | None:
+    return _sequence(sent, back) if sent.maxlen == back.maxlen else Difference("", sent, back)
 
 
 def _set(sent: Any, back: Any) -> Difference | None:
@@ -125,6 +130,11 @@ def _mapping(sent: Any, back: Any) -> Difference | None:
         if found is not None:
             return found._replace(steps=key_step(key) + found.steps)
     return None
+
+
+def _defaulting(sent: Any, back: Any) -> Difference | None:
+    is_same = sent.default_factory is back.default_factory
+    return _mapping(sent, back) if is_same else Difference("", sent, back)
 
 
 def _within(found: Difference, step: str, sent: Any, back: Any) -> Difference:
@@ -158,8 +168,9 @@ _BY_KIND: Mapping[type, Comparer] = {
     time: _clock,
     list: _sequence,
     tuple: _sequence,
-    deque: _sequence,
+    deque: _deque,
     set: _set,
     frozenset: _set,
+    defaultdict: _defaulting,
     Mapping: _mapping,
 }

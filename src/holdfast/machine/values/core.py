@@ -2,7 +2,8 @@
 
 pydantic builds the schema; three things are changed in it, in nested classes too:
 
-- bytes are base64 and names are field names, whatever a class configures for its own clients
+- bytes are base64, times are text and names are field names, whatever a class configures for its
+  own clients
 - validation is strict, so that "5" is never taken for 5
 - sets are written in order: the order of a set of str changes with every start of the
   interpreter, and with it would change the digest of the arguments
@@ -26,6 +27,8 @@ _CONFIG: Mapping[str, Any] = {
     "allow_inf_nan": False,
     "ser_json_bytes": "base64",
     "ser_json_inf_nan": "null",
+    "ser_json_temporal": "iso8601",
+    "ser_json_timedelta": "iso8601",
     "serialize_by_alias": False,
     "strict": True,
     "val_json_bytes": "base64",
@@ -75,6 +78,7 @@ class Core:
 
     def __init__(self, source: Any, *, is_simple: bool) -> None:
         self.source: CoreSchema = source
+        self._is_simple = is_simple
         if not is_simple and "is-instance" in self._kinds:
             refuse_secret_type(source)
 
@@ -119,7 +123,11 @@ class Core:
 
     @cached_property
     def _fit(self) -> Any:
-        return _refit(self.source)
+        source: Any = self.source
+        if not self._is_simple:
+            return _refit(source)
+        # Builtins need no change, and neither do named arguments that are some.
+        return {**source, "config": _config()} if source["type"] in _WITH_CONFIG else source
 
 
 @dataclass(frozen=True, slots=True)

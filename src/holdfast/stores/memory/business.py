@@ -29,8 +29,10 @@ class Business:
             with given.limited():
                 turn = work(given)
                 given.look_at_clock()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._undo()
+            if isinstance(error, KeyboardInterrupt):
+                raise  # this is the thread in which a person's is raised
             raise WorkFailed(error) from error
         if not connection.in_transaction:
             raise WorkFailed(RuntimeError("the database has ended the transaction"))

@@ -41,7 +41,7 @@ MOMENT = 0.004
 WHILE = 0.04
 """Seconds until others are told that a run goes on: nobody waits for that but who watches it."""
 SOON = 0.05
-"""Seconds after which a worker begins to listen."""
+"""Seconds after which a worker begins to listen, if it has something to do at once."""
 BACK_OFF = (0.1, 10.0)
 """First and longest wait before listening again, in seconds."""
 PROBE = 30.0
@@ -174,7 +174,12 @@ class Listener:
         """How many round trips were made."""
         self._cut = asyncio.Event()
         self._is_connecting = self._is_over = False
+        self._idle = asyncio.Event()
         self._task = asyncio.create_task(self._listen_for_life(), name="holdfast listener")
+
+    def hurry(self) -> None:
+        """Begin now: the worker has nothing to do, and waits for what it will hear."""
+        self._idle.set()
 
     async def close(self) -> None:
         """Hear no more."""
@@ -188,8 +193,11 @@ class Listener:
     async def _listen_for_life(self) -> None:
         delay = BACK_OFF[0]
         if self.worker:
-            # It looks at the queue by itself first, and needs the server and the interpreter more.
-            await asyncio.sleep(SOON)
+            # It looks at the queue by itself first, and what it takes needs the server and the
+            # interpreter more.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SOON):
+                    await self._idle.wait()
         while not (self._target.is_pooled or self._is_over):
             with contextlib.suppress(StoreError, *FAILED), asking():
                 connection = await self._connected()

@@ -150,7 +150,7 @@ class Business:
     ) -> tuple[Advance, Outcome]:
         limit = asyncio.timeout(seconds)
         try:
-            async with limit, line.transaction(is_users=True) as ask:
+            async with limit, line.transaction(is_long=True) as ask:
                 turn = await self._do(OnPostgres(ask), work)
                 limit.reschedule(None)  # from here on it may have happened
                 if not ask.is_open:
@@ -225,5 +225,5 @@ class _Raised(Exception):
 def _held(work: Work, given: OnPostgres) -> Advance:
     try:
         return work(given)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise _Raised(error) from error

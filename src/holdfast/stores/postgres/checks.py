@@ -107,7 +107,7 @@ async def migrate(line: Line) -> None:
     with _migrating():
         if await _version(line) == len(scripts):
             return
-        async with line.transaction() as ask:
+        async with line.transaction(is_long=True) as ask:
             await ask(SQL.lock_schema, key=LOCK)
             # Read again, under the lock: somebody else may have been faster.
             [[is_there]] = await ask(SQL.has_schema)

@@ -100,17 +100,17 @@ class Line:
 
     @contextlib.asynccontextmanager
     async def transaction(
-        self, *, reads: bool = False, is_users: bool = False
+        self, *, reads: bool = False, is_long: bool = False
     ) -> AsyncGenerator[Ask]:
         """Give several statements one transaction; `reads` sees all of it as of one moment.
 
-        How long one with statements of users may take is their affair.
+        One that `is_long` may take as long as it takes: a migration, or statements of users.
         """
         level: Level = "repeatable_read" if reads else "read_committed"
         async with self._held() as connection:
             self.statements += 2
             async with (
-                asyncio.timeout(None if is_users else PATIENCE_SECONDS),
+                asyncio.timeout(None if is_long else PATIENCE_SECONDS),
                 inside(connection, level, reads=reads),
             ):
                 yield Ask(self, connection)

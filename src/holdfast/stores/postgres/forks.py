@@ -32,7 +32,13 @@ async def merged(ask: Ask, ns: str, run: str, own: Sequence[Event], after: int) 
 
 
 async def detach(ask: Ask, ns: str, run: str) -> None:
-    """Give a run, if it is a fork, a history of its own."""
+    """Give a run, if it is a fork, a history of its own.
+
+    Under the run's lock: another host may be about to do the same, or to forget the run. What is
+    added to a run that is gone, nobody would ever forget.
+    """
+    if not await ask(SQL.lock_run, ns=ns, run=run):
+        return
     found = await ask(SQL.shared_events, ns=ns, run=run, after=0)
     if found:
         here, events = {"ns": ns, "run": run}, [Event._make(row) for row in found]

@@ -150,8 +150,8 @@ async def workers(line: Line) -> list[WorkerRow]:
     }
     found: list[WorkerRow] = []
     for id in sorted({*rows, *listening}):
-        _, lease_until, started_at, info, runs = rows.get(id, (id, None, None, "", 0))
-        found.append(WorkerRow(id, lease_until, started_at, id in listening, info, runs))
+        _, lease_until, started_at, info, runs, jobs = rows.get(id, (id, None, None, "", 0, 0))
+        found.append(WorkerRow(id, lease_until, started_at, id in listening, info, runs, jobs))
     return found
 
 
@@ -166,6 +166,7 @@ async def _facts(target: Target) -> dict[str, Any]:
             )
         [[version]] = await line.fetch(SQL.schema_version)
         sizes = await line.fetch(SQL.sizes)
+        [[oldest]] = await line.fetch(SQL.oldest_transaction)
     finally:
         await line.close()
     return {
@@ -177,6 +178,8 @@ async def _facts(target: Target) -> dict[str, Any]:
         "fsync": row["fsync"],
         "synchronous_commit": row["synchronous_commit"],
         "full_page_writes": row["full_page_writes"],
+        "oldest_transaction_seconds": oldest,
+        "dead_rows": sum(size["dead_rows"] for size in sizes),
         **{f"{size['name']}_bytes": size["table_bytes"] for size in sizes},
         **{f"{size['name']}_index_bytes": size["index_bytes"] for size in sizes},
     }

@@ -30,8 +30,8 @@ _new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 EVENT = slice(1, 13)
 AN_EVENT, A_MESSAGE, A_HEARTBEAT = 1, 2, 3
-HEX = len("\\x")
-"""What JSON has before the digits of bytes."""
+PAYLOAD = 4
+"""Where the row of the run has its digest."""
 
 
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
@@ -80,7 +80,7 @@ def loaded_of(rows: Sequence[Row]) -> Loaded | None:
     if not rows:
         return None
     told, *others = rows
-    found = _run(told[1])
+    found = _run(told[1], told[PAYLOAD])
     if not others:
         return Loaded(found, (), (), ())
     # They come in the order of their parts: most often all are events.
@@ -95,9 +95,9 @@ def loaded_of(rows: Sequence[Row]) -> Loaded | None:
     )
 
 
-def _run(told: str) -> Run:
+def _run(told: str, digest: bytes) -> Run:
     row = loads(told)
-    row["input_digest"] = bytes.fromhex(row["input_digest"][HEX:])
+    row["input_digest"] = digest
     return Run(**row)
 
 

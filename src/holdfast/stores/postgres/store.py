@@ -196,6 +196,8 @@ class PostgresStore(Inspection, Transacting):
                 return known  # they begin before anything else is looked at
         self._ahead = None
         found = await self._look_and_take(claim)
+        if self._listener is not None and not (found.runs or found.dead):
+            self._listener.hurry()
         return found._replace(reaped=known.reaped) if known.reaped else found
 
     async def _take_known(self, claim: Claim, now: int | None) -> Claimed:

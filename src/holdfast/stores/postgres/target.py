@@ -38,12 +38,14 @@ Row = Any
 
 CONNECT_SECONDS = 5.0
 PORT = 5432
+NO_PORT = "its port is no number (in a password, write %2F for a slash and %23 for a hash)"
 Level = Literal["repeatable_read", "read_committed"]
 PREPARED = 100
 """How many statements the driver keeps prepared in a session."""
 
 SETTINGS: Mapping[str, str] = {
     "application_name": "holdfast",
+    "default_transaction_isolation": "read committed",
     "statement_timeout": "15s",
     "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "10s",
@@ -240,8 +242,10 @@ class Target:
                 ssl=False if server in self._unencrypted else None,
             )
         except ValueError as error:  # of a URL that cannot be read
+            # What is no error of the driver's own quotes what it took for the port.
+            why = told(error) if isinstance(error, asyncpg.InterfaceError) else NO_PORT
             raise StoreSettings(
-                f"The address of PostgreSQL cannot be used: {told(error)}. Write "
+                f"The address of PostgreSQL cannot be used: {why}. Write "
                 f"postgresql://user@host:5432/database."
             ) from None
         if not is_encrypted(connection):

@@ -34,7 +34,7 @@ class Business:
             with given.limited():
                 turn = work(given)
                 given.look_at_clock()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             _undo(connection, error)
             return WorkFailed(error), []
         if not connection.in_transaction:  # it caught what ended the transaction

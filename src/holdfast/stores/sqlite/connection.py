@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -13,20 +14,51 @@ APPLICATION_ID = 0x484F4C44  # "HOLD"
 CHECKPOINT_PAGES = 128
 """Pages in the log before it is copied into the file: whoever opens the file after a crash reads
 them all."""
+CREATED = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|VIEW|INDEX|TRIGGER) (\w+)")
 OLDEST = (3, 37, 0)
 """STRICT tables, RETURNING and UPSERT are all there from this version on."""
 
 
 def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
-    """Return a connection in autocommit mode, durable at every commit. Raises `StoreSettings`."""
+    """Return a connection in autocommit mode, durable at every commit.
+
+    Raises `StoreSettings`, also for the file of another program, which is not touched.
+    """
     try:
         connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
         )
-        _configure(connection, writes=writes)
+        try:
+            if writes:
+                _must_have_room(connection, path)
+            _configure(connection, writes=writes)
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise unusable(path, error) from error
     return connection
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Tell whether the file has our mark: every migration leaves it."""
+    return int(connection.execute("PRAGMA application_id").fetchone()[0]) == APPLICATION_ID
+
+
+def _must_have_room(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `StoreSettings` if a schema of ours is not there and cannot be made beside what is."""
+    if is_ours(connection):
+        return
+    marks = [
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    ]
+    there = {str(name) for [name] in connection.execute("SELECT name FROM sqlite_schema")}
+    if any(marks) or there & set(CREATED.findall("".join(migrations()))):
+        raise StoreSettings(
+            f"{str(path)!r} is the database of another program; nothing in it was changed. "
+            f"Name another file."
+        )
 
 
 def _configure(connection: sqlite3.Connection, *, writes: bool) -> None:

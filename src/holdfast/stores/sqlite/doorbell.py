@@ -1,9 +1,10 @@
 """Who is alive on this file, and how to wake them.
 
 Each listening process holds `flock` on a file of its own in `<file>-workers/` for life, so a dead
-one is known at once. The file names a Unix datagram socket; a byte sent there is a hint to look. It
-also names the machine's life in which the process began.
-Workers are rung when work or mail may have come for them, clients on every change.
+one is known at once. The file names a Unix datagram socket, where hints to look are sent, and the
+machine's life in which the process began.
+Workers are rung when work or mail may have come for them, and told what it is if it is one thing:
+then they need not search. Clients are rung on every change.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import monotonic, time_ns
 
+from holdfast.model.writes import Notice
+from holdfast.stores.notices import FOR_WORKERS
 from holdfast.stores.processes import boot
 
 WORKER, CLIENT = "w", "c"
 TICK = 50_000_000
 """Nanoseconds after which a later change of a folder surely shows in its time."""
+ANYTHING = b"!"
+LONGEST = 512
+"""Bytes of what is said by a bell; what is longer is not said."""
 MOMENT = 0.01
 """Seconds for which a street that was empty is taken for empty, by those who only have news of a
 run that goes on. Whoever hangs a bell looks once more after that."""
@@ -45,11 +51,13 @@ class Doorbell:
         os.write(self._lock, f"{kind}{self.address}\n{boot()}".encode())
         os.rename(draft, self._path)
 
-    def silence(self) -> None:
-        """Read away what was rung."""
+    def answer(self) -> list[Notice]:
+        """Read away what was rung, and return what it says."""
+        heard: list[Notice] = []
         with contextlib.suppress(BlockingIOError):
-            while self.socket.recv(16):
-                pass
+            while said := self.socket.recv(LONGEST):
+                heard.append(_told(said))
+        return heard
 
     def close(self) -> None:
         """Take the bell down."""
@@ -77,13 +85,18 @@ class Street:
         self._sender.setblocking(False)
         self.own: set[str] = set()
 
-    def ring(self, kinds: Iterable[str]) -> None:
-        """Wake the other processes of these kinds; a bell that cannot be rung is passed over."""
-        with contextlib.suppress(FileNotFoundError):  # the folder was removed: nobody to wake
+    def ring(self, kinds: Iterable[str], told: Sequence[Notice] = ()) -> None:
+        """Wake the other processes of these kinds; a bell that cannot be rung is passed over.
+
+        They are told what it is about, if that is one thing.
+        """
+        said = _said(told)
+        # The folder was removed, or no file is left to look into it: what was written counts.
+        with contextlib.suppress(OSError):
             for kind, address in self._others():
                 if kind in kinds:
                     with contextlib.suppress(OSError):
-                        self._sender.sendto(b"!", _wire(address))
+                        self._sender.sendto(said, _wire(address))
 
     def seems_empty(self) -> bool:
         """Tell whether nobody else was here a moment ago. To be sure takes a system call."""
@@ -95,8 +108,9 @@ class Street:
             return False
         try:
             file = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            # It took its bell down, or never had one here: then only its lease can tell.
+        except OSError:
+            # It took its bell down, or never had one here, or we have no file left to look: then
+            # only its lease can tell.
             return False
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,8 +146,8 @@ class Street:
         if changed != self._seen:
             # Within one tick of the file system's clock another bell may still be hung unnoticed.
             settled = time_ns() - changed > TICK
-            self._seen = changed if settled else -1
             self._bells = [bell for bell in map(_read, self._folder.iterdir()) if bell[0]]
+            self._seen = changed if settled else -1
         others = [bell for bell in self._bells if bell[1] not in self.own]
         self._empty_until = 0.0 if others else monotonic() + MOMENT
         return others
@@ -154,6 +168,22 @@ def _read(path: Path) -> tuple[str, str]:
         return "", ""
     address = text.partition("\n")[0]
     return address[:1], address[1:]
+
+
+def _said(told: Sequence[Notice]) -> bytes:
+    """Return how the one thing is said that workers should hear of, or that there is something."""
+    mattering = [notice for notice in told if notice.what in FOR_WORKERS]
+    if len(mattering) != 1:
+        return ANYTHING
+    said = "\0".join((mattering[0].what, mattering[0].ns, mattering[0].run)).encode()
+    return said if len(said) <= LONGEST else ANYTHING
+
+
+def _told(said: bytes) -> Notice:
+    """Return what was said. Who knows nothing of it, or says what nobody says, says: look."""
+    what, _, place = said.decode(errors="replace").partition("\0")
+    ns, _, run = place.partition("\0")
+    return Notice(ns, run, what) if what in FOR_WORKERS else Notice()
 
 
 def _address(name: str) -> str:

@@ -24,7 +24,7 @@ from holdfast.ports.moving import Side
 from holdfast.stores.envelope import named_in
 from holdfast.stores.sqlite import doctor, limits, reader, scheduling
 from holdfast.stores.sqlite.caching import Recalled
-from holdfast.stores.sqlite.connection import connect
+from holdfast.stores.sqlite.connection import connect, is_ours, unusable
 from holdfast.stores.sqlite.doorbell import WORKER, Street
 from holdfast.stores.sqlite.readonly import Readonly, only_read
 from holdfast.stores.sqlite.statements import migrations, queries
@@ -119,8 +119,8 @@ def workers(connection: sqlite3.Connection, path: Path) -> list[WorkerRow]:
     listening = _listening(path)
     found: list[WorkerRow] = []
     for id in sorted({*rows, *listening}):
-        lease_until, started_at, info, runs = rows.get(id, (None, None, "", 0))
-        found.append(WorkerRow(id, lease_until, started_at, id in listening, info, runs))
+        lease_until, started_at, info, runs, jobs = rows.get(id, (None, None, "", 0, 0))
+        found.append(WorkerRow(id, lease_until, started_at, id in listening, info, runs, jobs))
     return found
 
 
@@ -138,9 +138,18 @@ def facts(path: Path) -> dict[str, Any]:
             f"There is no database at {str(path)!r}. Name the right one with --store or "
             f"HOLDFAST_STORE, or make it with `holdfast db migrate`."
         )
-    with closing(connect(path, writes=False)) as connection:
-        settings = {name: _pragma(connection, name) for name in SETTINGS}
-        version = _pragma(connection, "user_version")
+    try:
+        with closing(connect(path, writes=False)) as connection:
+            is_there = is_ours(connection)
+            settings = {name: _pragma(connection, name) for name in SETTINGS}
+            version = _pragma(connection, "user_version")
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+    if not is_there:
+        raise StoreUnavailable(
+            f"There is no schema of ours in {str(path)!r}. Name the right file with --store or "
+            f"HOLDFAST_STORE, or make the schema with `holdfast db migrate`."
+        )
     wal = path.with_name(path.name + "-wal")
     return {
         "file": str(path.resolve()),

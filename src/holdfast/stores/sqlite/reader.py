@@ -87,7 +87,9 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
     connection.execute("BEGIN")
     try:
-        row = connection.execute(SQL.run, (ns, run)).fetchone()
+        # All its events show how long a run is, so its row may lag.
+        statement = SQL.stored_run if after <= 0 else SQL.run
+        row = connection.execute(statement, (ns, run)).fetchone()
         if row is None:
             return None
         found, asked = Run._make(row), after
@@ -99,6 +101,7 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
                 # Row by row: all of them at once would be as many objects again.
                 rows = connection.execute(SQL.living_events, (ns, run, after))
                 living = tuple(map(_new_event, rows))
+            found = _as_long_as(found, living)
         mail: Sequence[tuple[Any, ...]] = ()
         if found.has_mail:
             mail = connection.execute(SQL.unread_messages, (ns, run, found.inbox_read)).fetchall()
@@ -112,6 +115,14 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         connection.execute("COMMIT")
     letters = tuple(Message(*letter) for letter in mail)
     return Loaded(found, living, letters, beats)
+
+
+def _as_long_as(run: Run, events: tuple[Event, ...]) -> Run:
+    """Return a row that may lag as it is after the last of its run's events, which is living."""
+    if not events or events[-1].seq <= run.seq:
+        return run
+    last = events[-1]
+    return run._replace(seq=last.seq, updated_at=max(run.updated_at, last.at))
 
 
 def _shared_too(

@@ -12,7 +12,7 @@ from holdfast.errors import StoreUnavailable, StoreVersion
 from holdfast.model.run import Loaded, Run
 from holdfast.model.writes import Filter, Page
 from holdfast.stores.sqlite import reader
-from holdfast.stores.sqlite.connection import unusable
+from holdfast.stores.sqlite.connection import is_ours, unusable
 from holdfast.stores.sqlite.statements import migrations
 
 
@@ -54,9 +54,14 @@ def only_read(path: Path) -> Generator[Readonly]:
 
 def _must_fit(connection: sqlite3.Connection, path: Path) -> None:
     try:
+        is_there = is_ours(connection)
         present = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error as error:
         raise unusable(path, error) from error
+    if not is_there:
+        raise StoreUnavailable(
+            f"There is no schema of ours in {str(path)!r}. Name the one your workers use."
+        )
     if present != len(migrations()):
         raise StoreVersion(
             f"The database has schema version {present}, and this release reads "

@@ -46,7 +46,7 @@ from holdfast.stores.sqlite.doorbell import CLIENT, MOMENT, WORKER, Doorbell, St
 from holdfast.stores.sqlite.inspection import Inspection
 from holdfast.stores.sqlite.job_queue import SqliteJobs
 from holdfast.stores.sqlite.statements import queries
-from holdfast.stores.sqlite.takeover import take_over
+from holdfast.stores.sqlite.takeover import take_named, take_over
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.sqlite.writes import take
 
@@ -160,7 +160,7 @@ class SqliteStore(Inspection):
             queue = await self._look(lambda reads: reader.peek(reads, claim, now))
             if not queue.claimable or claim.limit <= 0:
                 return await self._claimed(queue, Claimed())
-        if claim.eager:
+        if claim.eager and not claim.hints:
             others = self._read(lambda reads: reader.others(reads, claim.worker))
             dead = tuple(Reap(name, True) for name, _ in others if self._street.is_dead(name))
             claim = claim._replace(reaps=claim.reaps + dead)
@@ -257,6 +257,8 @@ class SqliteStore(Inspection):
 
         def work(connection: sqlite3.Connection, now: int) -> tuple[Any, list[Notice]]:
             taken, reaped = take_over(connection, claim, now)
+            if claim.hints and claim.eager and not reaped:
+                taken = take_named(connection, claim, now)
             if not taken.runs and claim.limit > 0:
                 taken = take(connection, claim, now)
             seen = None if taken.runs else reader.peek(connection, claim, now)
@@ -303,8 +305,9 @@ class SqliteStore(Inspection):
         self._bells.append(bell)
 
         def rung() -> None:
-            bell.silence()
-            hear([Notice()])
+            told = bell.answer()
+            # A client looks at all it waits for: a name alone does not say how a run has ended.
+            hear(told if worker else [Notice()])
 
         loop = asyncio.get_running_loop()
         loop.add_reader(bell.socket.fileno(), rung)
@@ -345,7 +348,7 @@ class SqliteStore(Inspection):
             return
         whats = {notice.what for notice in told}
         if not whats.isdisjoint(FOR_WORKERS):
-            self._street.ring((WORKER, CLIENT))
+            self._street.ring((WORKER, CLIENT), told)
         elif "closed" in whats or not self._street.seems_empty():
             self._street.ring((CLIENT,))
 

@@ -1,7 +1,8 @@
-"""Taking over: the runs of workers that are gone go to who reaps them, without a look at the queue.
+"""Taking without a look at the queue: what dead workers left, and what a hint named.
 
-They were under way before anything that waits there. What the claimer may not have, and what stands
-in a managed queue, goes back to where everybody looks.
+The runs of workers that are gone go to who reaps them: they were under way before anything that
+waits. What the claimer may not have, and what stands in a managed queue, goes back to where
+everybody looks.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ def take_over(
     if not chosen:
         return Taken(), tuple(reaped)
     return Taken(hold(connection, claim, chosen, now)), tuple(reaped)
+
+
+def take_named(connection: Connection, claim: Claim, now: int) -> Taken:
+    """Take of the runs that a hint named what could be claimed without it, by their keys."""
+    found = (
+        connection.execute(SQL.named_run, {"ns": claim.ns, "run": run, "now": now}).fetchone()
+        for run in dict.fromkeys(claim.hints)
+    )
+    wanted = [run for row in found if row and _is_wanted(run := Run._make(row), claim)]
+    chosen = wanted[: claim.limit]
+    return Taken(hold(connection, claim, chosen, now)) if chosen else Taken()
 
 
 def _held_by(connection: Connection, reap: Reap) -> list[Run]:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import OutcomeUnknown, StoreFull, StoreMoved, StoreUnavailable
+from holdfast.errors import OutcomeUnknown, StoreFull, StoreMoved, StoreSettings, StoreUnavailable
 from holdfast.model.writes import Notice
 from holdfast.ports.reply import Reply
 from holdfast.stores.sqlite.connection import CHECKPOINT_PAGES, connect, migrate
@@ -106,7 +106,13 @@ class FileLock:
     """An exclusive `flock` on a file, between processes and between stores of one process."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreSettings(
+                f"Cannot open {str(path)!r}: {error.strerror}. It belongs beside the database: "
+                f"give this user the right to write there, or name another file."
+            ) from error
 
     def acquire(self, how: int = fcntl.LOCK_EX) -> bool:
         """Take the lock; with `AT_ONCE`, tell whether it was free."""
@@ -125,6 +131,17 @@ class FileLock:
         os.close(self._file)
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return the connection that writes, to a file with our schema."""
+    connection = connect(path, writes=True)
+    try:
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class Transactions:
     """The writing connection. One thread at a time may call in, which is the caller's care."""
 
@@ -140,10 +157,11 @@ class Transactions:
         """Seconds that a commit takes, as a moving average."""
         self._lock.acquire()
         try:
-            self.connection = connect(path, writes=True)
-            migrate(self.connection)
-        finally:
-            self._lock.release()
+            self.connection = _opened(path)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._lock.release()
         # Waiting is done in `_begin`, where the caller can bear it.
         self.connection.execute("PRAGMA busy_timeout = 0")
         # One for all statements without rows: a new one each time costs a tenth of them.

@@ -160,10 +160,13 @@ class Writer:
         return self._transactions.connection
 
     def take_back(self) -> None:
-        """Go on with writing: what came from other loops meanwhile has to be flushed."""
+        """Go on with writing: the thread takes what came from other loops meanwhile.
+
+        Not this loop, however soon: what was read may be replayed first, for as long as that takes.
+        """
         self._turn.release()
         if self._foreign:
-            self._home.call_soon(self._flush)
+            self._hand_over(self._write_foreign, [])
 
     async def close(self) -> None:
         """Finish what was given, then close the connection."""

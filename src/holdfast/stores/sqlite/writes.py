@@ -389,7 +389,7 @@ class Taken(NamedTuple):
 
 
 def take(connection: Connection, claim: Claim, now: int) -> Taken:
-    """Claim due runs and extend the claimer's lease, inside the open transaction."""
+    """Claim due runs, and extend the claimer's lease unless it is new, in the open transaction."""
     lanes = Lanes(connection, claim, now)
     if lanes.lines is not None:
         lanes.lines.line_up()
@@ -403,8 +403,10 @@ def take(connection: Connection, claim: Claim, now: int) -> Taken:
 
 
 def hold(connection: Connection, claim: Claim, chosen: Sequence[Run], now: int) -> tuple[Run, ...]:
-    """Give runs that nobody holds to the claimer, whose lease is extended; return them so."""
-    renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
+    """Give runs that nobody holds to the claimer, whose lease is new then; return them so."""
+    lease = {"worker": claim.worker, "lease": claim.lease, "now": now}
+    if not connection.execute(SQL.is_lease_new, lease).fetchone()[0]:
+        renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
     connection.executemany(SQL.claim_runs, [(claim.worker, now, run.ns, run.id) for run in chosen])
     # As they are written: nobody else can write in between, and RETURNING would cost more.
     return tuple(

@@ -213,6 +213,17 @@ async def test_what_no_hint_names_is_claimed_all_the_same(harness: Harness) -> N
     assert ids((await harness.claim(hints=("nobody",), eager=True)).runs) == ["c"]
 
 
+async def test_who_has_no_room_takes_nothing_that_a_hint_names(harness: Harness) -> None:
+    """And as nothing was taken, there is no lease."""
+    await harness.claim()
+    await harness.start("r")
+    claimed = await harness.claim("A", hints=("r",), eager=True, limit=0)
+    assert claimed.runs == ()
+    harness.clock.advance(2 * LEASE)
+    assert (await harness.claim("B")).dead == ()
+    assert (await harness.row("r")).status == "running"
+
+
 async def test_a_lease_outlives_a_run_that_a_hint_named(harness: Harness) -> None:
     """Also if it was not renewed for it, because it was nearly new."""
     await harness.claim()

@@ -51,6 +51,14 @@ JOIN pg_stat_user_tables s ON s.relid = c.oid
 WHERE n.nspname = 'holdfast' AND c.relkind = 'r'
 ORDER BY c.relname
 
+-- name: oldest_transaction
+-- Seconds for which somebody here keeps dead rows from being cleared away; 0 if nobody does.
+SELECT coalesce(ceil(max(extract(epoch FROM clock_timestamp() - xact_start))), 0)::int8
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND backend_type = 'client backend'
+    AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+
 -- name: backlog
 -- By the index of what can be claimed: closed runs are not in it, however many there are.
 SELECT

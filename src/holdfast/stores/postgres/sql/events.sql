@@ -20,10 +20,11 @@ VALUES (
 -- name: load
 -- The run, its living events, its unread messages and the heartbeats of its open steps: one
 -- statement, so that all of it is of one moment. All have the columns of an event, which are by far
--- the most; the run is told as JSON, or each of them would carry as many empty columns more.
+-- the most; the run is told as JSON, or each of them would carry as many empty columns more. Its
+-- digest is told apart: how JSON writes bytes is a setting of the database's.
 WITH r AS MATERIALIZED (SELECT * FROM holdfast.runs WHERE ns = :ns AND id = :run)
 SELECT 0 AS part,
-    to_json(r)::text AS kind, NULL::int8 AS at, NULL::text AS key, NULL::bytea AS payload,
+    to_json(r)::text AS kind, NULL::int8 AS at, NULL::text AS key, r.input_digest AS payload,
     NULL::int8 AS asked_seq, NULL::bytea AS digest, NULL::int8 AS took, NULL::int8 AS seq,
     NULL::int8 AS epoch, NULL::int8 AS generation, NULL::int8 AS codec,
     NULL::int8 AS superseded_by

@@ -68,4 +68,6 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: lock_schema
 -- Given back with the transaction. A migration may take as long as it takes.
-SELECT set_config('statement_timeout', '0', true), pg_advisory_xact_lock(:key::int8)
+SELECT set_config('statement_timeout', '0', true),
+    (SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'),
+    pg_advisory_xact_lock(:key::int8)

@@ -24,11 +24,18 @@ WITH gone AS (
     WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :worker
     RETURNING 1
 )
+, held AS MATERIALIZED (
+    SELECT j.ns, j.run, j.key FROM holdfast.jobs j
+    WHERE j.owner = :worker AND (SELECT is_gone FROM verdict)
+    ORDER BY j.ns, j.run, j.key
+    FOR NO KEY UPDATE
+)
 , jobs AS (
     UPDATE holdfast.jobs j
     SET owner = NULL, begun_at = NULL, wake_at = holdfast.clock(:now::int8), start_by = NULL,
         strikes = j.strikes + 1
-    WHERE j.owner = :worker AND (SELECT is_gone FROM verdict)
+    FROM held h
+    WHERE j.ns = h.ns AND j.run = h.run AND j.key = h.key AND j.owner = :worker
     RETURNING 1
 )
 SELECT is_gone, (SELECT count(*) FROM freed) + (SELECT count(*) FROM jobs) AS freed FROM verdict
@@ -96,11 +103,18 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     WHERE r.ns = l.ns AND r.id = l.id AND r.owner = :dead
     RETURNING c.id IS NOT NULL AS is_taken, r.*
 )
+, held AS MATERIALIZED (
+    SELECT j.ns, j.run, j.key FROM holdfast.jobs j
+    WHERE j.owner = :dead AND (SELECT is_gone FROM verdict)
+    ORDER BY j.ns, j.run, j.key
+    FOR NO KEY UPDATE
+)
 , jobs AS (
     UPDATE holdfast.jobs j
     SET owner = NULL, begun_at = NULL, wake_at = (SELECT now FROM clock), start_by = NULL,
         strikes = j.strikes + 1
-    WHERE j.owner = :dead AND (SELECT is_gone FROM verdict)
+    FROM held h
+    WHERE j.ns = h.ns AND j.run = h.run AND j.key = h.key AND j.owner = :dead
     RETURNING 1
 )
 SELECT total.freed, f.ns, f.id, f.workflow, f.version, f.status, f.reason, f.generation, f.epoch,
@@ -118,7 +132,8 @@ WHERE id = :worker
 
 -- name: list_workers
 SELECT id, lease_until, started_at, info,
-    (SELECT count(*) FROM holdfast.runs WHERE owner = workers.id) AS runs
+    (SELECT count(*) FROM holdfast.runs WHERE owner = workers.id) AS runs,
+    (SELECT count(*) FROM holdfast.jobs WHERE owner = workers.id) AS jobs
 FROM holdfast.workers
 ORDER BY started_at, id
 

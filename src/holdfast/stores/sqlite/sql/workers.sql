@@ -6,6 +6,14 @@ SET lease_until = max(lease_until, excluded.lease_until),
     address = iif(excluded.address = '', address, excluded.address),
     info = iif(excluded.info = '', info, excluded.info)
 
+-- name: is_lease_new
+-- By the clock of whoever is furthest ahead, as it is renewed.
+SELECT EXISTS (
+    SELECT 1 FROM workers
+    WHERE id = :worker AND lease_until >= :lease - :lease / 10
+        + max(:now, coalesce((SELECT value FROM meta WHERE key = 'clock'), 0))
+)
+
 -- name: other_workers
 SELECT id, lease_until FROM workers WHERE id <> ?
 
@@ -28,6 +36,7 @@ WHERE id = :worker
 
 -- name: list_workers
 SELECT id, lease_until, started_at, info,
-    (SELECT count(*) FROM runs WHERE owner = workers.id) AS runs
+    (SELECT count(*) FROM runs WHERE owner = workers.id) AS runs,
+    (SELECT count(*) FROM jobs WHERE owner = workers.id) AS jobs
 FROM workers
 ORDER BY started_at, id
