@@ -46,7 +46,17 @@ class NoFence(Mutant):
     def change(self, write: Write) -> Write:
         run = self.row(write.ns, write.run) if isinstance(write, Advance) else None
         if isinstance(write, Advance) and run is not None:
-            return write._replace(epoch=run.epoch)
+            return write._replace(owner=run.owner or "", epoch=run.epoch)
+        return write
+
+
+class FencesByEpoch(Mutant):
+    """A commit is accepted whoever held the run, if only the epoch is that of the row."""
+
+    def change(self, write: Write) -> Write:
+        run = self.row(write.ns, write.run) if isinstance(write, Advance | Annotate) else None
+        if isinstance(write, Advance | Annotate) and run is not None:
+            return write._replace(owner=run.owner or "")
         return write
 
 
@@ -56,7 +66,7 @@ class HearsZombies(Mutant):
     def change(self, write: Write) -> Write:
         run = self.row(write.ns, write.run) if isinstance(write, Annotate) else None
         if isinstance(write, Annotate) and run is not None:
-            return write._replace(epoch=run.epoch)
+            return write._replace(owner=run.owner or "", epoch=run.epoch)
         return write
 
 
@@ -350,7 +360,7 @@ MUTANTS: tuple[Callable[[Callable[[], int]], MemoryStore], ...] = (
     ForgetsTheFirstMessage,
     RepliesTooLate,
     ForgetsTheUndecided,
-    NoFence, HearsZombies, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel,
+    NoFence, FencesByEpoch, HearsZombies, NoSequenceCheck, ParksWithMail, FiresEarly, IgnoresCancel,
     DoublesMessages,
     ReapsTheLiving, ForgetsLeases, OverwritesClosed, SupersedesTooMuch, OneNamespace, NoRollback,
     KeepsEpoch, ClaimsTwice, ServesAll, NoPriority, PagesByNumber, AnyTermWillDo, KeepsTags,

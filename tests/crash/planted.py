@@ -140,7 +140,7 @@ class NoFence(Wrapper):
         run = loaded.run
         moved = run.seq - write.seq
         events = tuple(event._replace(seq=event.seq + moved) for event in write.events)
-        return write._replace(epoch=run.epoch, seq=run.seq, events=events)
+        return write._replace(owner=run.owner or "", epoch=run.epoch, seq=run.seq, events=events)
 
 
 class KeepsRefused(Wrapper):
@@ -153,7 +153,7 @@ class KeepsRefused(Wrapper):
 
             def again(given: Transaction) -> Advance:
                 turn = work(given)._replace(events=(), epoch=run.epoch)
-                return turn._replace(seq=run.seq, owner=run.owner)
+                return turn._replace(seq=run.seq, owner=run.owner or "")
 
             await self.inner.transact(again, seconds)
         return outcome

@@ -44,8 +44,8 @@ RESUME = ResumeRun("default", "r", 9)
 QUARANTINE = QuarantineRun("default", "r", 9, "why")
 RERUN = RerunRun("default", "r", 1, (), 9)
 RETRY = RetryRun("default", "r", "failed", HISTORY, 9)
-TURN = CommitTurn("default", "r", 1, 2, (Event("step.completed", 9, "a#1", seq=3),), 9, owner="A")
-PARK = TURN._replace(events=(), status="waiting", owner=None, inbox_seq=0)
+TURN = CommitTurn("default", "r", "A", 1, 2, (Event("step.completed", 9, "a#1", seq=3),), 9)
+PARK = TURN._replace(events=(), status="waiting", inbox_seq=0)
 TAKES = TURN._replace(events=(Event("cancel.requested", 9, seq=3),))
 
 MESSAGES = (SIGNAL, CANCEL, PAUSE)
@@ -151,6 +151,7 @@ def test_a_store_that_forgets_the_row_is_told_so() -> None:
         (TURN, Outcome(False), "lost"),
         (TURN, Outcome(False, run(epoch=2)), "lost"),
         (TURN, Outcome(False, run(epoch=0)), "lost"),
+        (TURN, Outcome(False, run(owner="B")), "lost"),
         (TURN, Outcome(False, run(status="waiting", owner=None)), "lost"),
         (TURN, Outcome(False, run(status="terminated", seq=3)), "lost"),
         (TURN, Outcome(False, run(seq=3)), "moved"),
@@ -178,7 +179,7 @@ def test_only_a_turn_that_records_the_cancel_takes_it(turn: CommitTurn, *, takes
 def test_a_turn_becomes_a_write_field_by_field() -> None:
     said = Annotations((), (), ("a",))
     turn = CommitTurn(
-        "n", "r", 3, 7, HISTORY, 9, "waiting", "A", "why", 20, 4, 5, 11, (6,), 8, 10, said
+        "n", "r", "A", 3, 7, HISTORY, 9, "waiting", "why", 20, 4, 5, 11, (6,), 8, 10, said
     )
     write = decide(turn)._asdict()
     assert (write.pop("takes_cancel"), write.pop("progresses")) == (False, True)

@@ -79,9 +79,7 @@ class JobOperations(Operations):
         waits = Waits(tuple(rows), jobs=tuple(self._job(run, row) for row in rows))
         turn = self._turn(run, self._answer(run), waits=waits)
         if self.chance.random() < 0.3:
-            turn = turn._replace(
-                status="waiting", owner=None, reason="waits", inbox_seq=run.inbox_read
-            )
+            turn = turn._replace(status="waiting", reason="waits", inbox_seq=run.inbox_read)
         return self._flawed(run, turn)
 
     def _wait(self, run: Run) -> Wait:

@@ -304,7 +304,7 @@ class Operations:
             return self._start()
         epoch = run.epoch - (self.chance.random() < 0.1)
         moves_on = self.chance.random() < 0.5
-        return AnnotateRun(run.ns, run.id, epoch, self._said(run), moves_on)
+        return AnnotateRun(run.ns, run.id, run.owner or "", epoch, self._said(run), moves_on)
 
     def _said(self, run: Run) -> Annotations:
         now = self.dump.now
@@ -323,9 +323,8 @@ class Operations:
             event._replace(at=at, seq=run.seq + n, epoch=run.epoch, generation=run.generation)
             for n, event in enumerate(events, start=1)
         )
-        turn = CommitTurn(run.ns, run.id, run.epoch, run.seq, numbered, at, owner=run.owner)
-        if fields.get("status", "running") != "running":
-            fields["owner"] = None
+        owner = run.owner or ""
+        turn = CommitTurn(run.ns, run.id, owner, run.epoch, run.seq, numbered, at)
         return turn._replace(**fields)
 
     def _answer(self, run: Run, kind: EventKind = "step.completed") -> Event:
@@ -364,7 +363,7 @@ class Operations:
 
     def _park(self, run: Run) -> CommitTurn:
         if run.has_mail and self.chance.random() < 0.5:
-            return self._read(run)._replace(status="waiting", owner=None, inbox_seq=run.inbox_seq)
+            return self._read(run)._replace(status="waiting", inbox_seq=run.inbox_seq)
         known = run.inbox_read if run.has_mail else run.inbox_seq
         wake_at = self.chance.choice((None, self.dump.now, self.dump.now + 3 * SECOND))
         return self._turn(run, status="waiting", wake_at=wake_at, inbox_seq=known, reason="waits")

@@ -53,7 +53,7 @@ async def test_a_process_whose_own_clock_is_wrong_uses_the_databases(
     await store.write([Renew("A", HOUR), Create("default", "r", "w", "", b"", started, 0, "A")])
     fired = Event("timer.fired", store.now(), "sleep#1", seq=2, epoch=1)
     later = store.now() + HOUR
-    early = Advance("default", "r", 1, 1, (fired,), 5, owner="A", not_before=later)
+    early = Advance("default", "r", "A", 1, 1, (fired,), 5, not_before=later)
     due = early._replace(not_before=store.now())
     assert [o.applied for o in await store.write([early])] == [False]
     assert [o.applied for o in await store.write([due])] == [True]

@@ -172,5 +172,5 @@ async def test_writes_are_the_other_stores_own_until_something_is_large(
 
 
 def test_a_plain_turn_is_not_touched() -> None:
-    turn = Advance("ns", "r", 1, 1, (Event("step.completed", 0, "a#1", b"1"),), 0)
+    turn = Advance("ns", "r", "A", 1, 1, (Event("step.completed", 0, "a#1", b"1"),), 0)
     assert Sealer(None, 100, None).write(turn) == turn

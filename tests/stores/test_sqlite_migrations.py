@@ -42,7 +42,7 @@ async def test_a_file_of_the_first_schema_goes_on(tmp_path: Path) -> None:
     assert (run.id, run.status) == ("r", "running")
     assert (run.queue, run.priority) == ("default", 3)
     line = LogLine(7, 20, "shop", "hello", epoch=run.epoch)
-    turn = Advance("default", "r", run.epoch, 1, (), 9, owner="A", annotations=Annotations((line,)))
+    turn = Advance("default", "r", "A", run.epoch, 1, (), 9, annotations=Annotations((line,)))
     [outcome] = await store.write([turn])
     assert outcome.applied
     assert await store.logs(LogFilter("default", "r")) == [line]

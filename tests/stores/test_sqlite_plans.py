@@ -1,5 +1,6 @@
 """Statements that run all the time find their rows by an index, however many runs there are."""
 
+import re
 import sqlite3
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
@@ -50,6 +51,18 @@ def test_the_newest_runs_are_found_in_their_order() -> None:
     steps = plan(Filter(), Page(20))
     assert any("USING INDEX runs_listed" in step for step in steps)
     assert not any("B-TREE" in step for step in steps), "sorted, though the index has the order"
+
+
+@pytest.mark.parametrize(
+    "name", ["advance_run", "advance_run_by_two", "close_run", "settle_run", "is_held"]
+)
+def test_a_turn_finds_its_run_by_the_key_and_not_among_all_of_its_owner(name: str) -> None:
+    statement: str = getattr(SQL, name)
+    named = re.findall(r":(\w+)", statement)
+    places = max([int(n) for n in re.findall(r"\?(\d+)", statement)], default=statement.count("?"))
+    steps = steps_of(statement, dict.fromkeys(named, 1) or (1,) * places)
+    assert any(step.endswith("USING PRIMARY KEY (ns=? AND id=?)") for step in steps), steps
+    assert not any("runs_owner" in step for step in steps), steps
 
 
 @pytest.mark.parametrize("name", ["claimable_runs", "next_wake_at", "unregistered_workflows"])

@@ -8,7 +8,7 @@ from holdfast.model.writes import Annotate, Outcome
 
 def decide(command: AnnotateRun) -> Annotate:
     """Keep it under the epoch it was said in. A heartbeat that brings news clears the strikes."""
-    return Annotate(command.ns, command.run, command.epoch, command.annotations, command.moves_on)
+    return Annotate._make(command)
 
 
 def read(command: AnnotateRun, outcome: Outcome) -> bool:

@@ -37,7 +37,9 @@ def read(command: CommitTurn, outcome: Outcome) -> str:
     run = outcome.run
     if outcome.taken:
         return "taken"
-    if run is None or run.status != "running" or run.epoch != command.epoch:
+    if run is None or run.status != "running":
+        return "lost"
+    if (run.owner, run.epoch) != (command.owner, command.epoch):
         return "lost"
     if run.seq != command.seq:
         return "moved"

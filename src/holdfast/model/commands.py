@@ -222,16 +222,16 @@ class ClaimRuns(NamedTuple):
 
 
 class CommitTurn(NamedTuple):
-    """Record one turn of a held run."""
+    """Record one turn of a run that `owner` holds under `epoch`."""
 
     ns: str
     run: str
+    owner: str
     epoch: int
     seq: int
     events: tuple[Event, ...]
     at: int
     status: RunStatus = "running"
-    owner: str | None = None
     reason: str = ""
     wake_at: int | None = None
     inbox_read: int | None = None
@@ -261,6 +261,7 @@ class AnnotateRun(NamedTuple):
 
     ns: str
     run: str
+    owner: str
     epoch: int
     annotations: Annotations
     moves_on: bool = False

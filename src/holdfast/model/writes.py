@@ -101,10 +101,13 @@ class Import(NamedTuple):
 class Advance(NamedTuple):
     """Append a turn's events under the lease it was made with.
 
-    Guards: the run is running under `epoch`, its history is `seq` long, no cancel waits unless
-    `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking), and the store's
-    clock has passed `not_before` (timers). A run that stays running has no `reason` and no
-    `wake_at`, whatever is given. Strikes are cleared if the turn `progresses`. If it `continues`,
+    Guards: the run is running in the hands of `owner` under `epoch`, its history is `seq` long, no
+    cancel waits unless `takes_cancel`, the inbox is where it was if `inbox_seq` is given (parking),
+    and the store's clock has passed `not_before` (timers). The owner is asked for beside the epoch
+    because the id of a forgotten run is free, and the epochs of the next one begin anew.
+
+    A run that stays running keeps its owner, and has no `reason` and no `wake_at`, whatever is
+    given; any other has no owner. Strikes are cleared if the turn `progresses`. If it `continues`,
     the generation goes up, and from its `run.continued` on is what `load` gives `SINCE_START`;
     it may supersede events of its own.
 
@@ -116,12 +119,12 @@ class Advance(NamedTuple):
 
     ns: str
     run: str
+    owner: str
     epoch: int
     seq: int
     events: tuple[Event, ...]
     at: int
     status: RunStatus = "running"
-    owner: str | None = None
     reason: str = ""
     wake_at: int | None = None
     inbox_read: int | None = None
@@ -286,12 +289,13 @@ class SetQueue(NamedTuple):
 class Annotate(NamedTuple):
     """Keep what the steps and the body of a held run say, beside its history.
 
-    Guard: the run is running under `epoch`. `moves_on` says that a heartbeat brings news, so that
-    the run is no longer suspected of killing its workers.
+    Guard: the run is running in the hands of `owner` under `epoch`. `moves_on` says that a
+    heartbeat brings news, so that the run is no longer suspected of killing its workers.
     """
 
     ns: str
     run: str
+    owner: str
     epoch: int
     annotations: Annotations
     moves_on: bool = False

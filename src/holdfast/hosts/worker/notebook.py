@@ -170,7 +170,7 @@ class Notebook:
         if self.session.state != "held" or not (self._lines or self._unwritten):
             return None
         said = Annotations(tuple(self._lines), tuple(self._unwritten.values()))
-        return AnnotateRun(run.ns, run.id, run.epoch, said, self._moves_on)
+        return AnnotateRun(run.ns, run.id, self._scribe.worker, run.epoch, said, self._moves_on)
 
     def written(self, command: Said, is_ours: bool) -> None:
         """The scribe has written it, or found that the run is no longer ours."""
@@ -185,8 +185,8 @@ class Notebook:
 class Scribe:
     """Writes the notebooks of a worker, `every` so many seconds, all in one batch."""
 
-    def __init__(self, store: Store, every: float) -> None:
-        self.now = store.now
+    def __init__(self, worker: str, store: Store, every: float) -> None:
+        self.worker, self.now = worker, store.now
         self._store, self._every = store, every
         self._waiting: dict[Notebook, None] = {}
         self._timer: asyncio.TimerHandle | None = None

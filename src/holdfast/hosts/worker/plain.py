@@ -98,6 +98,6 @@ def _command(draft: Draft, seq: int, worker: str, known_inbox: int) -> CommitTur
     """Return the commit of a turn that only adds events."""
     run = draft.run
     return _new_command((
-        run.ns, run.id, run.epoch, seq, tuple(draft.events), draft.at, "running", worker, "",
+        run.ns, run.id, worker, run.epoch, seq, tuple(draft.events), draft.at, "running", "",
         None, None, None, 0, (), 0, known_inbox, None, False, (), (), None,
     ))  # fmt: skip

@@ -210,8 +210,8 @@ class Draft:
             if self.status == "waiting":
                 wake_at = self.waits.first_due(wake_at)
         return _new_command((
-            run.ns, run.id, run.epoch, self._seq, tuple(self.events), self.at, self.status,
-            worker if self.status == "running" else None, self._reason, wake_at,
-            self._inbox_read, parks_at, self._due, self.supersedes, self.superseded_by,
-            known_inbox, None, self.continues, self.replies, tuple(self.sends), self.waits,
+            run.ns, run.id, worker, run.epoch, self._seq, tuple(self.events), self.at, self.status,
+            self._reason, wake_at, self._inbox_read, parks_at, self._due, self.supersedes,
+            self.superseded_by, known_inbox, None, self.continues, self.replies,
+            tuple(self.sends), self.waits,
         ))  # fmt: skip

@@ -79,7 +79,7 @@ class Worker:
         chosen = self.settings
         self.steps = Steps(slots=chosen.steps, threads=chosen.threads, processes=chosen.processes)
         self.steps.calls.noticed = lambda: stuck.noticed(self)
-        self.scribe = Scribe(store, self.settings.flush)
+        self.scribe = Scribe(id, store, self.settings.flush)
         self.hands = Hands(self)
         self.sessions = self.hands.sessions
         self.refusals = self.takeovers = 0

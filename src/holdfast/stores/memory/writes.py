@@ -127,7 +127,7 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
         reason="" if is_held else write.reason,
         seq=run.seq + len(write.events),
         generation=run.generation + int(write.continues),
-        owner=write.owner,
+        owner=run.owner if is_held else None,
         wake_at=None if is_held else write.wake_at,
         inbox_read=run.inbox_read if write.inbox_read is None else write.inbox_read,
         cancel=CANCEL_DELIVERED if write.takes_cancel else run.cancel,
@@ -154,7 +154,7 @@ def _advance(tables: Tables, write: Advance, now: int) -> Outcome:
 def _may_advance(run: Run, write: Advance, now: int) -> bool:
     return (
         run.status == "running"
-        and run.epoch == write.epoch
+        and (run.owner, run.epoch) == (write.owner, write.epoch)
         and run.seq == write.seq
         and (run.cancel != CANCEL_REQUESTED or write.takes_cancel)
         and (write.inbox_seq is None or run.inbox_seq == write.inbox_seq)
@@ -328,7 +328,9 @@ def _rewind(tables: Tables, run: Run, rewind: Rewind) -> Run:
 def _annotate(tables: Tables, write: Annotate, now: int) -> Outcome:
     key = (write.ns, write.run)
     run = tables.runs.get(key)
-    if run is None or run.status != "running" or run.epoch != write.epoch:
+    if run is None or run.status != "running":
+        return Outcome(False)
+    if (run.owner, run.epoch) != (write.owner, write.epoch):
         return Outcome(False)
     _add(tables, key, write.annotations)
     if write.moves_on:

@@ -96,7 +96,7 @@ class PlainTurn:
     def question(self, now: int | None) -> tuple[Statement, Sequence[object]]:
         """Return the statement and what is bound in its places."""
         write, (first, *others) = self._write, self._write.events
-        where = (write.at, write.ns, write.run, write.epoch, write.seq)
+        where = (write.at, write.ns, write.run, write.owner, write.epoch, write.seq)
         kind, _, key, payload, asked_seq, digest, took, _, _, _, codec, _ = first
         if not others:
             told = (kind, key, asked_seq, took, digest, codec, payload)
@@ -137,10 +137,10 @@ class Turn:
             asked = WITH_EVENTS
             values.update(zip(Event._fields, zip(*events, strict=True), strict=True))
         values |= {
-            "ns": write.ns, "run": write.run, "held_epoch": write.epoch, "known_seq": write.seq,
-            "count": len(events),
+            "ns": write.ns, "run": write.run, "owner": write.owner, "held_epoch": write.epoch,
+            "known_seq": write.seq, "count": len(events),
             "status": write.status, "reason": "" if held else kept(write.reason),
-            "owner": write.owner, "wake_at": None if held else write.wake_at,
+            "wake_at": None if held else write.wake_at,
             "inbox_read": write.inbox_read, "inbox_seq": write.inbox_seq,
             "takes_cancel": write.takes_cancel, "progresses": write.progresses,
             "updated_at": write.at, "not_before": write.not_before, "now": now,

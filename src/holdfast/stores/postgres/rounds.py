@@ -40,7 +40,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "place": ("n", "key", "due_at", "expires_at", "is_given"),
     "put": ("n", "id", "kind", "name", "payload", "at", "cancels", "unless"),
-    "note": ("n", "epoch", "moves_on"),
+    "note": ("n", "owner", "epoch", "moves_on"),
     "event": (
         "n", "ns", "run", "seq", "generation", "epoch", "kind", "key", "asked_seq", "at", "took",
         "digest", "codec", "payload",
@@ -239,7 +239,7 @@ def _put(parts: Parts, n: int, write: Put) -> None:
 
 def _note(parts: Parts, n: int, write: Annotate) -> None:
     _row(parts, "key", n, write.ns, write.run)
-    _row(parts, "note", n, write.epoch, write.moves_on)
+    _row(parts, "note", n, write.owner, write.epoch, write.moves_on)
     _said(parts, n, write.annotations)
 
 

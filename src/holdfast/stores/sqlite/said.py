@@ -14,7 +14,7 @@ SQL = queries()
 def annotate(connection: Connection, write: Annotate, now: int) -> Outcome:
     """Keep what a run's holder says, if it holds the run."""
     ns, run = write.ns, write.run
-    if not connection.execute(SQL.is_held, (ns, run, write.epoch)).fetchone()[0]:
+    if not connection.execute(SQL.is_held, (ns, run, write.owner, write.epoch)).fetchone()[0]:
         return Outcome(False)
     add(connection, ns, run, write.annotations)
     if write.moves_on:

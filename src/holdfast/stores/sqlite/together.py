@@ -59,12 +59,13 @@ class Batch(Job):
         events, inbox = turn.events, turn.known_inbox
         if inbox is None or not is_plain(turn):
             return
-        ns, run, epoch, seq, status = turn.ns, turn.run, turn.epoch, turn.seq, turn.status
+        ns, run, owner, epoch, seq, _, _, status, *_ = turn
         if status == "running":
             first = events[0]
             if first.seq != seq + 1 or first.epoch != epoch:
                 return
-            self.sql, self.row, self.goes_on = GO_ON, (*event_row(ns, run, first), inbox), True
+            self.row = (*event_row(ns, run, first), inbox, owner)
+            self.sql, self.goes_on = GO_ON, True
             rest = [event_row(ns, run, event) for event in events[1:]]
             if len(rest) == 1:
                 self.sql, self.row, self.changes = GO_ON_BY_TWO, (*self.row, *rest[0][2:]), 2
@@ -72,7 +73,9 @@ class Batch(Job):
                 self.events = rest
         elif status in CLOSED:
             self.sql = CLOSE
-            self.row = (ns, run, epoch, seq, len(events), status, turn.reason, turn.at, inbox)
+            self.row = (
+                ns, run, epoch, seq, len(events), status, turn.reason, turn.at, inbox, owner,
+            )  # fmt: skip
             self.events = [event_row(ns, run, event) for event in events]
 
     def _plan_start(self, start: Create) -> None:

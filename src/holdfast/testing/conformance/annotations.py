@@ -28,7 +28,9 @@ def line(run: Run, at: int, message: str = "hello", **fields: Any) -> LogLine:
 async def say(harness: Harness, run: Run, **said: Any) -> bool:
     """Keep lines and heartbeats; tell whether the run was still held."""
     moves_on = said.pop("moves_on", False)
-    command = AnnotateRun(run.ns, run.id, run.epoch, Annotations(**said), moves_on)
+    command = AnnotateRun(
+        run.ns, run.id, run.owner or "nobody", run.epoch, Annotations(**said), moves_on
+    )
     return bool(await harness.send(command))
 
 
@@ -111,7 +113,7 @@ async def test_a_batch_that_fails_says_nothing(harness: Harness) -> None:
     run = await harness.held("r")
     await say(harness, run, progress=(beat(run),), lines=(line(run, 5),))
     changed = Annotations((line(run, 6),), (beat(run, details=b"2"),), ("b#1",))
-    saying = decide(AnnotateRun(run.ns, run.id, run.epoch, changed))
+    saying = decide(AnnotateRun(run.ns, run.id, run.owner or "nobody", run.epoch, changed))
     with refused(StoreError):
         await harness.store.write([saying, bad_turn(harness, run)])
     assert (await harness.load("r")).progress == (beat(run),)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from holdfast.kernel.dispatch import decide
+from holdfast.model.annotations import Annotations, LogFilter, LogLine
+from holdfast.model.commands import AnnotateRun, PruneRuns
 from holdfast.model.events import Event
 from holdfast.model.status import RUN_MOVES
 from holdfast.testing.clock import SECOND
 from holdfast.testing.conformance.harness import Harness, answer, event, ids
+
+SAID = Annotations((LogLine(1, 20, "shop", "hello"),))
 
 
 async def test_a_turn_is_appended_and_numbered(harness: Harness) -> None:
@@ -52,6 +56,32 @@ async def test_the_former_holder_is_refused(harness: Harness) -> None:
     assert await harness.commit(former, event("run.failed"), status="failed") == "lost"
     assert await harness.commit(former, status="waiting", inbox_seq=0) == "lost"
     assert await harness.load("r") == before
+    assert await harness.commit(present, answer()) == "applied"
+
+
+async def test_the_holder_of_a_forgotten_run_is_refused_by_the_next_of_its_id(
+    harness: Harness,
+) -> None:
+    former = await harness.held("r", worker="A")
+    await harness.move("terminate", "r")
+    assert await harness.send(PruneRuns("default", harness.clock.advance() + 1)) == 1
+    present, other = await harness.held("r", worker="B"), await harness.held("o", worker="A")
+    assert (present.epoch, present.seq) == (former.epoch, former.seq), "epochs begin anew"
+    before, keys = await harness.load("r"), [answer(f"late#{n}") for n in (1, 2, 3)]
+    for late in (
+        harness.turn(former, *keys[:1]),
+        harness.turn(former, *keys[:2]),
+        harness.turn(former, *keys),
+        harness.turn(former, *keys[:1], annotations=SAID),
+        harness.turn(former, event("run.failed"), status="failed"),
+        harness.turn(former, status="waiting", inbox_seq=0),
+    ):
+        assert await harness.send(late) == "lost"
+    group = [harness.turn(other, answer()), harness.turn(former, *keys[:1])]
+    assert await harness.send_all(group) == ["applied", "lost"]
+    assert not await harness.send(AnnotateRun("default", "r", "A", former.epoch, SAID))
+    assert await harness.load("r") == before
+    assert await harness.store.logs(LogFilter("default", "r")) == []
     assert await harness.commit(present, answer()) == "applied"
 
 

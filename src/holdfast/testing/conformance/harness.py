@@ -81,10 +81,10 @@ class Harness(Sender):
             each._replace(at=at, seq=run.seq + n, epoch=run.epoch, generation=run.generation)
             for n, each in enumerate(events, start=1)
         )
-        owner = run.owner if fields.get("status", "running") == "running" else None
         command = CommitTurn(
-            run.ns, run.id, run.epoch, run.seq, numbered, at, owner=owner, known_inbox=run.inbox_seq
-        )
+            run.ns, run.id, run.owner or "nobody", run.epoch, run.seq, numbered, at,
+            known_inbox=run.inbox_seq,
+        )  # fmt: skip
         return command._replace(**fields)
 
     async def commit(self, run: Run, *events: Event, **fields: Any) -> str:

@@ -168,7 +168,7 @@ async def test_heartbeats_are_forgotten(harness: Harness) -> None:
     run = await harness.held("r")
     await harness.commit(run, answer("pay#1", asked_seq=1))
     beat = Progress("load#1", 1, 1, harness.store.now(), b"50", run.epoch)
-    await harness.send(AnnotateRun("default", "r", run.epoch, Annotations(progress=(beat,))))
+    await harness.send(AnnotateRun("default", "r", "A", run.epoch, Annotations(progress=(beat,))))
     await rerun(harness, "pay#1")
     assert (await harness.load("r")).progress == ()
 

@@ -29,12 +29,13 @@ WITH clock AS MATERIALIZED (
 
 -- name: round_turns
 -- The guards stand in the writing statement: it checks them on the newest version of the row.
+-- That of the owner is written so that no plan looks for all that an owner holds.
 , turns AS (
     UPDATE holdfast.runs r
     SET seq = r.seq + t.count,
         status = t.status,
         reason = t.reason,
-        owner = t.owner,
+        owner = CASE WHEN t.status = 'running' THEN r.owner END,
         wake_at = t.wake_at,
         inbox_read = coalesce(t.inbox_read, r.inbox_read),
         cancel = CASE WHEN t.takes_cancel THEN 2 ELSE r.cancel END,
@@ -54,6 +55,7 @@ WITH clock AS MATERIALIZED (
     JOIN locked l ON l.n = t.n
     CROSS JOIN clock
     WHERE r.ns = l.ns AND r.id = l.id
+        AND r.owner IS NOT DISTINCT FROM t.owner
         AND r.epoch = t.epoch AND r.seq = t.seq AND r.status = 'running'
         AND (r.cancel <> 1 OR t.takes_cancel)
         AND (t.inbox_seq IS NULL OR r.inbox_seq = t.inbox_seq)
@@ -191,10 +193,12 @@ WITH clock AS MATERIALIZED (
 , notes AS (
     UPDATE holdfast.runs r
     SET strikes = CASE WHEN t.moves_on THEN 0 ELSE r.strikes END
-    FROM unnest(:note_n::int4[], :note_epoch::int8[], :note_moves_on::bool[])
-        AS t (n, epoch, moves_on)
+    FROM unnest(
+        :note_n::int4[], :note_owner::text[], :note_epoch::int8[], :note_moves_on::bool[]
+    ) AS t (n, owner, epoch, moves_on)
     JOIN locked l ON l.n = t.n
-    WHERE r.ns = l.ns AND r.id = l.id AND r.epoch = t.epoch AND r.status = 'running'
+    WHERE r.ns = l.ns AND r.id = l.id AND r.owner IS NOT DISTINCT FROM t.owner
+        AND r.epoch = t.epoch AND r.status = 'running'
     RETURNING t.n, r.ns, r.id
 )
 
@@ -480,7 +484,7 @@ CROSS JOIN clock
     SET seq = r.seq + t.count,
         status = t.status,
         reason = t.reason,
-        owner = t.owner,
+        owner = CASE WHEN t.status = 'running' THEN r.owner END,
         wake_at = t.wake_at,
         inbox_read = coalesce(t.inbox_read, r.inbox_read),
         cancel = CASE WHEN t.takes_cancel THEN 2 ELSE r.cancel END,
@@ -499,6 +503,7 @@ CROSS JOIN clock
     )
     CROSS JOIN clock
     WHERE r.ns = t.ns AND r.id = t.run
+        AND r.owner IS NOT DISTINCT FROM t.owner
         AND r.epoch = t.epoch AND r.seq = t.seq AND r.status = 'running'
         AND (r.cancel <> 1 OR t.takes_cancel)
         AND (t.inbox_seq IS NULL OR r.inbox_seq = t.inbox_seq)
@@ -609,6 +614,7 @@ WITH moved AS (
     UPDATE holdfast.runs r
     SET seq = r.seq + 1, updated_at = :at, strikes = 0
     WHERE r.ns = :ns AND r.id = :run
+        AND r.owner IS NOT DISTINCT FROM :owner
         AND r.epoch = :epoch AND r.seq = :known_seq AND r.status = 'running' AND r.cancel <> 1
     RETURNING r.inbox_seq, r.cancel, r.generation
 )
@@ -628,6 +634,7 @@ WITH moved AS (
     UPDATE holdfast.runs r
     SET seq = r.seq + 2, updated_at = :at, strikes = 0
     WHERE r.ns = :ns AND r.id = :run
+        AND r.owner IS NOT DISTINCT FROM :owner
         AND r.epoch = :epoch AND r.seq = :known_seq AND r.status = 'running' AND r.cancel <> 1
     RETURNING r.inbox_seq, r.cancel, r.generation
 )
@@ -654,7 +661,7 @@ WITH moved AS (
     SET seq = r.seq + :count::int8,
         status = :status,
         reason = :reason,
-        owner = :owner,
+        owner = CASE WHEN :status = 'running' THEN r.owner END,
         wake_at = :wake_at,
         inbox_read = coalesce(:inbox_read::int8, r.inbox_read),
         cancel = CASE WHEN :takes_cancel::bool THEN 2 ELSE r.cancel END,
@@ -662,6 +669,7 @@ WITH moved AS (
         updated_at = :updated_at,
         closed_at = :closed_at
     WHERE r.ns = :ns AND r.id = :run
+        AND r.owner IS NOT DISTINCT FROM :owner
         AND r.epoch = :held_epoch AND r.seq = :known_seq AND r.status = 'running'
         AND (r.cancel <> 1 OR :takes_cancel::bool)
         AND (:inbox_seq::int8 IS NULL OR r.inbox_seq = :inbox_seq::int8)

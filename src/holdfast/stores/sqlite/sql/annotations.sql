@@ -1,6 +1,6 @@
 -- name: is_held
 SELECT EXISTS (
-    SELECT 1 FROM runs WHERE ns = ? AND id = ? AND epoch = ? AND status = 'running'
+    SELECT 1 FROM runs WHERE ns = ? AND id = ? AND owner = ? AND epoch = ? AND status = 'running'
 )
 
 -- name: clear_strikes

@@ -44,7 +44,7 @@ INSERT INTO run_events (
 )
 SELECT number << 32 | ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
 FROM runs
-WHERE ns = ?1 AND id = ?2 AND epoch = ?5 AND status = 'running' AND cancel <> 1
+WHERE ns = ?1 AND id = ?2 AND owner = ?15 AND epoch = ?5 AND status = 'running' AND cancel <> 1
     AND inbox_seq = ?14 AND strikes = 0
     AND (seq = ?3 - 1 OR seq < ?3 - 1 AND EXISTS (
         SELECT 1 FROM run_events WHERE place = (number << 32 | ?3) - 1
@@ -58,12 +58,12 @@ INSERT INTO run_events (
 )
 WITH added (seq, generation, epoch, kind, key, asked_seq, at, took, digest, codec, payload) AS (
     VALUES (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
-        (?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+        (?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
 )
 SELECT number << 32 | a.seq, a.generation, a.epoch, kind, key, asked_seq, at, took, digest, codec,
     payload
 FROM runs r CROSS JOIN added a
-WHERE ns = ?1 AND id = ?2 AND r.epoch = ?5 AND status = 'running' AND cancel <> 1
+WHERE ns = ?1 AND id = ?2 AND owner = ?15 AND r.epoch = ?5 AND status = 'running' AND cancel <> 1
     AND inbox_seq = ?14 AND strikes = 0
     AND (r.seq = ?3 - 1 OR r.seq < ?3 - 1 AND EXISTS (
         SELECT 1 FROM run_events WHERE place = (number << 32 | ?3) - 1
@@ -75,7 +75,8 @@ WHERE ns = ?1 AND id = ?2 AND r.epoch = ?5 AND status = 'running' AND cancel <> 
 UPDATE runs
 SET seq = ?4 + ?5, status = ?6, reason = ?7, owner = NULL, updated_at = ?8, closed_at = ?8,
     strikes = 0
-WHERE ns = ?1 AND id = ?2 AND epoch = ?3 AND status = 'running' AND cancel <> 1 AND inbox_seq = ?9
+WHERE ns = ?1 AND id = ?2 AND owner = ?10 AND epoch = ?3 AND status = 'running' AND cancel <> 1
+    AND inbox_seq = ?9
     AND ?4 = (SELECT seq FROM current_runs WHERE ns = ?1 AND id = ?2)
 
 -- name: inbox_of_run
@@ -86,7 +87,7 @@ UPDATE runs
 SET seq = :seq + :count,
     status = :status,
     reason = :reason,
-    owner = :owner,
+    owner = iif(:status = 'running', owner, NULL),
     wake_at = :wake_at,
     inbox_read = coalesce(:inbox_read, inbox_read),
     cancel = iif(:takes_cancel, 2, cancel),
@@ -94,7 +95,7 @@ SET seq = :seq + :count,
     updated_at = :at,
     closed_at = :closed_at
 WHERE ns = :ns AND id = :run
-    AND epoch = :epoch AND status = 'running'
+    AND owner = :owner AND epoch = :epoch AND status = 'running'
     AND :seq = (SELECT seq FROM current_runs WHERE ns = :ns AND id = :run)
     AND (cancel <> 1 OR :takes_cancel)
     AND (:inbox_seq IS NULL OR inbox_seq = :inbox_seq)
