@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import re
 import signal
 from collections.abc import Iterator
 
@@ -28,6 +29,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 COUNTED = {"crash": "crash sweep", "e2e": "real processes", "replay": "histories"}
 """What tests count for the reader (`record_property`), and under which title it is shown."""
+POINTS = re.compile(r": (\d+) of \d+ points")
+"""What a sweep says of itself, to be added up."""
 
 pytest_plugins = ["pytester", "tests.postgres", "tests.s3"]
 
@@ -76,3 +79,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.section(title)
             for line in lines:
                 terminalreporter.line(line)
+            if points := [int(found[1]) for line in lines if (found := POINTS.search(line))]:
+                terminalreporter.line(f"{sum(points):,} points in {len(points)} sweeps")

@@ -274,6 +274,11 @@ class TestVerbs:
         assert "was asked to stop already" in typed("runs", "cancel", "waiting").stderr
         assert "A cancel is on its way" in typed("runs", "why", "waiting").stdout
 
+    def test_the_reason_of_a_cancel_is_told(self, typed: Type, full: str) -> None:
+        assert typed("runs", "cancel", "waiting", "--reason", "too late").exit_code == 0
+        asyncio.run(_ended(full, "waiting"))
+        assert re.search(r"It was cancelled .*: too late\.", typed("runs", "why", "waiting").stdout)
+
     def test_each_moves_the_run(self, typed: Type) -> None:
         def status(run: str) -> str:
             return str(json.loads(typed("runs", "show", run, "--json").stdout)["status"])
@@ -395,3 +400,10 @@ class TestLogs:
     def test_a_run_without_lines_and_a_run_that_is_not_there(self, typed: Type) -> None:
         assert typed("runs", "logs", "completed").stdout == ""
         assert typed("runs", "logs", "nobody").exit_code == 3
+
+
+async def _ended(url: str, run: str) -> None:
+    """Have a worker bring a run to its end, whatever that is."""
+    async with sample.app.open(url) as client:
+        with pytest.raises(hf.RunCancelled):
+            await client.get(run).result()

@@ -31,6 +31,7 @@ class Proxy:
         self._links: set[asyncio.StreamWriter] = set()
         self._up, self._refuses = urlsplit(upstream), refuses_settings
         self._pumps: set[asyncio.Task[None]] = set()
+        self._startups: set[asyncio.Task[tuple[bytes, bool]]] = set()
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -39,9 +40,9 @@ class Proxy:
 
     async def close(self) -> None:
         self._server.close()
-        for each in self._pumps:
+        for each in (*self._pumps, *self._startups):
             each.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await asyncio.gather(*self._pumps, *self._startups, return_exceptions=True)
 
     def say(self, message: bytes) -> None:
         """Say something to every client, as if the server did."""
@@ -55,9 +56,11 @@ class Proxy:
             link.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        startup = asyncio.create_task(_startup(reader, writer))
+        self._startups.add(startup)
         try:
-            first, asked = await _startup(reader, writer)
-        except (EOFError, ConnectionError):  # it has thought better of it
+            first, asked = await startup
+        except (EOFError, ConnectionError, asyncio.CancelledError):  # it has thought better of it
             writer.close()
             return
         self.greetings.append("tls" if asked else "plain")

@@ -142,6 +142,14 @@ async def test_who_speaks_no_tls_is_asked_for_it_once(postgres_store):
         assert proxy.greetings[3:] == ["plain", "tls"], "asked again, now that it is wanted"
 
 
+async def test_a_server_without_the_tls_that_is_wanted_is_refused_and_not_waited_for(
+    postgres_store,
+):
+    async with proxied(postgres_store) as proxy:
+        with pytest.raises(StoreSettings, match="speaks no TLS"):
+            await Target(f"{proxy.url}?sslmode=require").connect({})
+
+
 async def test_a_server_of_this_machine_is_asked_for_tls_only_if_it_wants_it(
     postgres_store, monkeypatch
 ):

@@ -304,11 +304,19 @@ def _closed(case: Case) -> Told:
     said = words.get(run.status, f"It was {run.status.replace('_', ' ')}")
     if run.status == "timed_out":
         said = "It timed out"
-    reason = f": {clean(run.reason)}" if run.reason else ""
+    why = run.reason or _why_cancelled(case)
+    reason = f": {clean(why)}" if why else ""
     when = ago(run.closed_at or run.updated_at, case.now)
     told = f"{said} {when}, after {count(run.seq, 'event')}{reason}"
     stop = "" if told.endswith((".", "…")) else "."
     return Told([f"{told}{stop}"], next_commands(run))
+
+
+def _why_cancelled(case: Case) -> str:
+    """Return the reason that was given to the cancel that ended a run."""
+    marks = [event for event in case.loaded.events if event.kind == "cancel.requested"]
+    is_its_end = case.run.status == "cancelled" and marks
+    return str(fields_of(marks[-1].payload).get("reason", "")) if is_its_end else ""
 
 
 def _owing(case: Case) -> Told:

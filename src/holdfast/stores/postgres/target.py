@@ -165,9 +165,7 @@ class Target:
                 return await self._reach(server, settings, question)
             raise _refused(server, error) from error
         except LOST as error:
-            raise StoreUnavailable(
-                f"Cannot reach PostgreSQL at {place_of(server)}: {told(error)}. Try again."
-            ) from error
+            raise _unreached(server, error) from error
 
     async def _found(self, server: str, settings: Mapping[str, str], question: Statement) -> Met:
         """Connect. Who comes first finds out who answers; the others wait for that, connected."""
@@ -389,6 +387,17 @@ def _read_only(server: str) -> StoreUnavailable:
         f"PostgreSQL at {place_of(server)} cannot be written to: it is a standby, or "
         f"default_transaction_read_only is on. Name the primary, or all servers: "
         f"postgresql://user@host1,host2/database."
+    )
+
+
+def _unreached(server: str, error: Exception) -> StoreError:
+    if "rejected SSL upgrade" in str(error):
+        return StoreSettings(
+            f"PostgreSQL at {place_of(server)} speaks no TLS, and the URL (or PGSSLMODE) wants it. "
+            f"Switch `ssl` on at the server, or write ?sslmode=prefer if the way to it is safe."
+        )
+    return StoreUnavailable(
+        f"Cannot reach PostgreSQL at {place_of(server)}: {told(error)}. Try again."
     )
 
 
