@@ -313,7 +313,7 @@ async def test_what_wants_a_thread_where_all_are_stuck_waits_elsewhere(
             go.set()
             await status_of(before, "waiting")
             assert (await status_of(after, "pending")).status == "pending"
-            assert not worker.sessions
+            await until(lambda: not worker.sessions)  # it hears a moment later that it is stored
             await until(lambda: is_told(worker, place, 2))
             release.set()
             assert await within(asyncio.gather(before.result(), after.result())) == ["quick"] * 2

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from holdfast.model.jobs import ClaimedJobs, Job, JobClaim, JobFilter
 from holdfast.model.limits import Queue, queue_of
 from holdfast.model.queues import PRIORITIES
-from holdfast.model.writes import Notice, Renew
+from holdfast.model.writes import Notice
 from holdfast.stores.job_lines import UNMANAGED, Head, JobLines
 from holdfast.stores.sqlite import limits
 from holdfast.stores.sqlite.statements import queries
-from holdfast.stores.sqlite.writes import renew
+from holdfast.stores.sqlite.writes import renew_for
 
 SQL = queries()
 
@@ -95,7 +95,7 @@ def _take(connection: Connection, claim: JobClaim, now: int) -> tuple[Taken, lis
     lines = Lines(connection, claim, now)
     jobs = tuple(lines.take())
     if jobs:
-        renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
+        renew_for(connection, claim, now)
     lines.suspects = claim.suspects  # what the claimer may take next
     return Taken(jobs, _held(connection, claim), lines.next_wake_at()), []
 

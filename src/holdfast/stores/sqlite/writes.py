@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
+from holdfast.model.jobs import JobClaim
 from holdfast.model.labels import NO_LABELS, Labels, rows_of
 from holdfast.model.makers import maker
 from holdfast.model.run import SUSPECT, Message, Run
@@ -316,6 +317,12 @@ def renew(connection: Connection, write: Renew, now: int) -> Outcome:
     return Outcome(True, total=1 - known)
 
 
+def renew_for(connection: Connection, claim: Claim | JobClaim, now: int) -> None:
+    """Extend the lease of a claimer. What it says of itself is for its renewals to change."""
+    known = connection.execute(SQL.is_worker, (claim.worker,)).fetchone()[0]
+    renew(connection, Renew(claim.worker, claim.lease, info="" if known else claim.info), now)
+
+
 def _reap(connection: Connection, write: Reap, now: int) -> Outcome:
     known = connection.execute(SQL.is_worker, (write.worker,)).fetchone()[0]
     gone = connection.execute(
@@ -406,7 +413,7 @@ def hold(connection: Connection, claim: Claim, chosen: Sequence[Run], now: int) 
     """Give runs that nobody holds to the claimer, whose lease is new then; return them so."""
     lease = {"worker": claim.worker, "lease": claim.lease, "now": now}
     if not connection.execute(SQL.is_lease_new, lease).fetchone()[0]:
-        renew(connection, Renew(claim.worker, claim.lease, info=claim.info), now)
+        renew_for(connection, claim, now)
     connection.executemany(SQL.claim_runs, [(claim.worker, now, run.ns, run.id) for run in chosen])
     # As they are written: nobody else can write in between, and RETURNING would cost more.
     return tuple(

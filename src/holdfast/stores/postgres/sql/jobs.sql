@@ -105,7 +105,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     ON CONFLICT (id) DO UPDATE
     SET lease_until = greatest(w.lease_until, excluded.lease_until),
         address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
-        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+        info = CASE WHEN w.info = '' THEN excluded.info ELSE w.info END
 )
 , got AS (
     UPDATE holdfast.jobs j
@@ -221,7 +221,7 @@ WITH picked AS MATERIALIZED (
     ON CONFLICT (id) DO UPDATE
     SET lease_until = greatest(w.lease_until, excluded.lease_until),
         address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
-        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+        info = CASE WHEN w.info = '' THEN excluded.info ELSE w.info END
 )
 SELECT of_run, of_job, of_key, rides FROM picked ORDER BY place
 

@@ -211,7 +211,7 @@ WITH picked AS MATERIALIZED (
     ON CONFLICT (id) DO UPDATE
     SET lease_until = greatest(w.lease_until, excluded.lease_until),
         address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
-        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+        info = CASE WHEN w.info = '' THEN excluded.info ELSE w.info END
 )
 SELECT of_run, of_key FROM picked ORDER BY place
 

@@ -88,7 +88,7 @@ WITH clock AS MATERIALIZED (SELECT holdfast.clock(:now::int8) AS now)
     ON CONFLICT (id) DO UPDATE
     SET lease_until = greatest(w.lease_until, excluded.lease_until),
         address = CASE WHEN excluded.address = '' THEN w.address ELSE excluded.address END,
-        info = CASE WHEN excluded.info = '' THEN w.info ELSE excluded.info END
+        info = CASE WHEN w.info = '' THEN excluded.info ELSE w.info END
 )
 , freed AS (
     UPDATE holdfast.runs r
