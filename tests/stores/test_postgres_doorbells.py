@@ -4,12 +4,14 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
 from holdfast.model.writes import Notice
 from holdfast.stores.postgres import PostgresStore, doorbells
-from holdfast.stores.postgres.bells import MOMENT
+from holdfast.stores.postgres.bells import MOMENT, Ringer
+from holdfast.stores.postgres.connection import Line as PostgresLine
 from holdfast.stores.postgres.doorbells import Doorbell, new_name
 from tests.engine.places import until
 
@@ -17,6 +19,17 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no bells withou
 
 OURS = "01a1eba6-b403-7326-a42f-05903f696de5"
 READY = Notice("shop", OURS, "ready")
+
+
+class Line:
+    """A line on which nothing is sent: it says when something would be."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self._heard = heard
+
+    async def fetch(self, asked: object, *, channel: str, payload: str) -> list[Any]:
+        self._heard.append("notice")
+        return []
 
 
 @contextmanager
@@ -39,6 +52,20 @@ async def test_who_was_heard_once_is_rung_at() -> None:
         near.ring("again")
         await until(lambda: len(heard) == 2)
         assert heard == ["after", "again"]
+
+
+async def test_who_is_near_hears_before_everybody_is_woken_up() -> None:
+    with hung() as (me, near, _), hung() as (name, _, heard):
+        line = Line(heard)
+        ringer = Ringer(cast("PostgresLine", line), me, near)
+        ringer.ring([READY])
+        await ringer.close()
+        assert heard == ["notice"], "nobody is known to be near"
+        assert near.is_news(name, 1, by_bell=False)
+        ringer.ring([READY])
+        await ringer.close()
+        await until(lambda: len(heard) == 3)
+        assert heard[1:] == [f"w{me}.2 ready shop {OURS}", "notice"]
 
 
 async def test_who_is_gone_is_forgotten_and_who_is_elsewhere_not_rung_at() -> None:

@@ -124,9 +124,11 @@ class Ringer:
         self._for_workers.clear()
         self._ready.clear()
         self._rang = asyncio.get_running_loop().time()
-        if self._bell is not None:
-            self._bell.ring(payload)
         try:
+            if self._bell is not None and self._bell.ring(payload):
+                # Who is near goes on at once. To wake everybody up now, them and the server, would
+                # take the processors from that.
+                await asyncio.sleep(MOMENT)
             await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
         except (StoreError, *FAILED) as error:
             log.debug("nobody could be told: %s", error)  # they poll

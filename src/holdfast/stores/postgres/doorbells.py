@@ -74,20 +74,25 @@ class Doorbell:
             return True
         return heard.pop(number, 0) == 0
 
-    def ring(self, said: str) -> None:
-        """Ring at all neighbours that are known; who is not there any more is forgotten."""
-        bell = self._bell
+    def ring(self, said: str) -> bool:
+        """Ring at all neighbours that are known; tell whether there is one.
+
+        Who is not there any more is forgotten.
+        """
+        bell, is_heard = self._bell, False
         if bell is None:
-            return
+            return False
         for process in tuple(self._heard):
             if _machine() != process[: len(_machine())]:
                 continue
             try:
                 bell.sendto(said.encode(), _address(process))
+                is_heard = True
             except (ConnectionRefusedError, FileNotFoundError):
                 del self._heard[process]
             except OSError:  # its bell is full: it wakes up anyway
                 continue
+        return is_heard
 
     def _answer(self, bell: socket.socket, hear: Callable[[str], None]) -> None:
         with contextlib.suppress(OSError):  # nothing is left
