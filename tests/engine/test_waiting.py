@@ -11,13 +11,15 @@ from tests.engine.places import within
 
 
 class Reads(MemoryStore):
-    """Counts how often a run is read."""
+    """Counts how often a run is read, and the events that were."""
 
-    count = 0
+    count = events = 0
 
     async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
         self.count += 1
-        return await super().load(ns, run, after)
+        loaded = await super().load(ns, run, after)
+        self.events += 0 if loaded is None else len(loaded.events)
+        return loaded
 
 
 def of(app: hf.App) -> hf.Workflow[[], int]:
@@ -72,3 +74,22 @@ async def test_a_run_is_looked_up_after_others_have_rung(app: hf.App) -> None:
         reads = store.count
         assert await ended(client, run) == "terminated"
         assert store.count > reads
+
+
+async def test_who_waits_reads_the_end_and_not_the_history(app: hf.App) -> None:
+    @app.step
+    async def one() -> int:
+        return 1
+
+    @app.workflow
+    async def many() -> int:
+        return sum([await one() for _ in range(20)])
+
+    store = Reads()
+    async with open_client(app, store), open_client(app, store, worker=False) as client:
+        run = await client.start(many.bind())
+        client.engine._hub._hear([Notice()])
+        store.events = 0
+        assert await within(run.result()) == 20
+        assert await within(client.get(run.id, many).result()) == 20
+    assert store.events <= 3

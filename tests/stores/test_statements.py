@@ -43,8 +43,8 @@ ONLY_POSTGRES = {
     "reap_worker", "take_over", "claim_named",
     # Turns that only add one event, or two.
     "plain_turn", "plain_pair",
-    "lock_run", "look", "lanes", "load", "prune_runs", "notify", "listening_workers", "term_never",
-    "lock_tables", "next_tags", "truths",
+    "lock_run", "look", "lanes", "load", "end", "prune_runs", "notify", "listening_workers",
+    "term_never", "lock_tables", "next_tags", "truths",
     "job_lanes", "claim_jobs", "look_at_jobs", "job_heads", "admit_jobs", "admitted_jobs",
     "jobs_seen", "taken_jobs", "claimed_jobs",
     # Turns that reach other runs, many of them in few statements.

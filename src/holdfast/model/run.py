@@ -101,6 +101,9 @@ class Loaded(NamedTuple):
 SINCE_START = -1
 """As the `after` of a `load`: only what is replayed, from the last continuation of the run on."""
 
+END_ONLY = -2
+"""As the `after` of a `load`: of all events only the one that closed the run, if it is closed."""
+
 ROW_ONLY = 1 << 62
 """As the `after` of a `load`: no event is wanted, only the row and its heartbeats."""
 

@@ -68,7 +68,8 @@ class Store(Protocol):
         last heartbeats of its open steps.
 
         With `SINCE_START` as `after`, the events are those that are replayed: from the run's last
-        continuation on, if it has one. What came before it is not read.
+        continuation on, if it has one. What came before it is not read. With `END_ONLY` it is the
+        one that closed the run, if it is closed, and nothing beside it, however long the history.
 
         From the start (`after` 0 or `SINCE_START`), the messages of an open run include updates
         that were read and not decided on: whoever takes it over must offer them to its body.

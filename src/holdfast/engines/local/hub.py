@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from holdfast.errors import UNREADABLE, RunNotFound, StoreError, StoreMoved, StoreUnavailable
 from holdfast.model.events import Event
-from holdfast.model.run import Run
-from holdfast.model.status import CLOSED, OPEN
+from holdfast.model.run import END_ONLY, Run
+from holdfast.model.status import OPEN
 from holdfast.model.writes import Filter, Notice, Page
 from holdfast.ports.store import Store
 
@@ -28,6 +28,8 @@ MOVED_POLLS = 5
 FEW = 8
 """Up to so many runs are looked up one by one, in one read each."""
 
+BLOCKED_AS = tuple(f"{error.blocked_as}:" for error in UNREADABLE)
+"""How the reason begins for which a run that cannot be read is blocked."""
 REMEMBERED = 1_024
 """How many closings are kept for callers who ask right after."""
 
@@ -40,12 +42,13 @@ class Hub:
         self._closings: dict[str, list[asyncio.Future[Event]]] = {}
         self._changes: dict[str, list[asyncio.Future[None]]] = {}
         self._closed: OrderedDict[str, Event] = OrderedDict()
-        self._seen: dict[str, int] = {}
         self._fresh: set[str] = set()
         self.heard = 0
         """How often others have said that there is something to see."""
         self._unlisten: Callable[[], None] | None = None
         self._hears_far = False
+        self._readable: dict[str, int] = {}
+        """How long blocked runs were when their histories could be read."""
         self._poller: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._vain = 0
@@ -112,7 +115,7 @@ class Hub:
         finally:
             _forget(self._closings, run, future)
             if run not in self._closings:
-                self._seen.pop(run, None)
+                self._readable.pop(run, None)
 
     @contextmanager
     def watch(self, run: str) -> Generator[Callable[[], Awaitable[None]]]:
@@ -209,16 +212,25 @@ class Hub:
             runs = await self._closed_among(runs)
         for run in runs:
             try:
-                loaded = await self._store.load(self._ns, run, self._seen.get(run, 0))
+                loaded = await self._store.load(self._ns, run, END_ONLY)
             except UNREADABLE as unreadable:
                 self._refuse(run, partial(_same, unreadable))
                 continue
             if loaded is None:
                 self._refuse(run, partial(RunNotFound, run=run))
-            elif loaded.run.status in CLOSED and loaded.events:
+            elif loaded.events:
                 self._settle(run, loaded.events[-1])
-            else:
-                self._seen[run] = loaded.run.seq
+            elif _seems_unreadable(loaded.run) and self._readable.get(run) != loaded.run.seq:
+                await self._read(run)
+
+    async def _read(self, run: str) -> None:
+        """Tell who waits for a blocked run if that is because it cannot be read, here either."""
+        try:
+            loaded = await self._store.load(self._ns, run)
+        except UNREADABLE as unreadable:
+            self._refuse(run, partial(_same, unreadable))
+        else:
+            self._readable[run] = 0 if loaded is None else loaded.run.seq
 
     async def _closed_among(self, runs: tuple[str, ...]) -> tuple[str, ...]:
         """Return those runs that are closed or do not exist, by one query for many."""
@@ -239,6 +251,10 @@ class Hub:
 def closed() -> StoreUnavailable:
     """Return what is raised to who uses a client that is closed."""
     return StoreUnavailable("This client is closed. Open another with `app.open(url)`.")
+
+
+def _seems_unreadable(run: Run) -> bool:
+    return run.status == "blocked" and run.reason.startswith(BLOCKED_AS)
 
 
 def _same(error: Exception) -> Exception:

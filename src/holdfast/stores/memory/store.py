@@ -17,7 +17,7 @@ from holdfast.model.exports import Export
 from holdfast.model.filters import matches
 from holdfast.model.labels import NO_LABELS, Labels
 from holdfast.model.queues import IN_LINE, NEGLECTED
-from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.run import END_ONLY, SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.schedules import ScheduleFilter
 from holdfast.model.secrets import Sealed
 from holdfast.model.status import CLAIMABLE
@@ -141,6 +141,9 @@ class MemoryStore(Written, Inspection, Shown, Recalled):
         row = self._tables.runs.get((ns, run))
         if row is None:
             return None
+        if after == END_ONLY:
+            end = [e for e in self._tables.events[ns, run] if e.superseded_by is None][-1:]
+            return Loaded(row, () if row.closed_at is None else tuple(end), ())
         events = self._tables.events[ns, run][max(after, 0) :]
         inbox = _numbered(self._tables.inbox[ns, run])
         mail = tuple(

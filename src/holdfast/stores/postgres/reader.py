@@ -13,7 +13,7 @@ from holdfast.model.events import Event, since_start
 from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.limits import Ticket
-from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.run import END_ONLY, SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
 from holdfast.model.waits import Wait, WaitFilter, wait_of
@@ -30,12 +30,15 @@ _new_event: Callable[[tuple[object, ...]], Event] = partial(_new_tuple, Event)
 
 EVENT = slice(1, 13)
 AN_EVENT, A_MESSAGE, A_HEARTBEAT = 1, 2, 3
+WIDTH = len(Run._fields)
 PAYLOAD = 4
 """Where the row of the run has its digest."""
 
 
 async def load(line: Line, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
+    if after == END_ONLY:
+        return _end_of(await line.fetch(SQL.end, ns=ns, run=run))
     asked, binds = loading(ns, run, after)
     loaded = loaded_of(await line.fetch(asked, **binds))
     if loaded is None or not _lacks_some(loaded, after):
@@ -95,6 +98,13 @@ def loaded_of(rows: Sequence[Row]) -> Loaded | None:
     )
 
 
+def _end_of(rows: Sequence[Row]) -> Loaded | None:
+    if not rows:
+        return None
+    row, ended = rows[0][:WIDTH], rows[0][WIDTH:]
+    return Loaded(Run._make(row), () if ended[0] is None else (_new_event(ended),), ())
+
+
 def _run(told: str, digest: bytes) -> Run:
     row = loads(told)
     row["input_digest"] = digest
@@ -116,8 +126,7 @@ async def message(line: Line, ns: str, run: str, id: str) -> Posted | None:
     rows = await line.fetch(SQL.message, ns=ns, run=run, message=id)
     if not rows:
         return None
-    width = len(Run._fields)
-    row, told = rows[0][:width], rows[0][width:]
+    row, told = rows[0][:WIDTH], rows[0][WIDTH:]
     return Posted(Run._make(row), None if told[0] is None else Message._make(told))
 
 

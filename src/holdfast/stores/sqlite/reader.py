@@ -13,7 +13,7 @@ from holdfast.model.exports import Export
 from holdfast.model.labels import NO_LABELS, Labels, labels_of
 from holdfast.model.limits import Ticket
 from holdfast.model.makers import maker
-from holdfast.model.run import SINCE_START, Loaded, Message, Posted, Run
+from holdfast.model.run import END_ONLY, SINCE_START, Loaded, Message, Posted, Run
 from holdfast.model.secrets import Sealed
 from holdfast.model.travel import is_partial
 from holdfast.model.writes import Claim, Filter, Page
@@ -85,6 +85,8 @@ def first_event(connection: sqlite3.Connection, run: Run) -> Event:
 
 def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loaded | None:
     """Return the run, its living events, unread messages and heartbeats, as of one moment."""
+    if after == END_ONLY:
+        return _end(connection, ns, run)
     connection.execute("BEGIN")
     try:
         # All its events show how long a run is, so its row may lag.
@@ -115,6 +117,21 @@ def load(connection: sqlite3.Connection, ns: str, run: str, after: int) -> Loade
         connection.execute("COMMIT")
     letters = tuple(Message(*letter) for letter in mail)
     return Loaded(found, living, letters, beats)
+
+
+def _end(connection: sqlite3.Connection, ns: str, run: str) -> Loaded | None:
+    connection.execute("BEGIN")
+    try:
+        row = connection.execute(SQL.run, (ns, run)).fetchone()
+        if row is None:
+            return None
+        found = Run._make(row)
+        if found.closed_at is None:
+            return Loaded(found, (), ())
+        ended = connection.execute(SQL.last_living_event, (ns, run)).fetchone()
+    finally:
+        connection.execute("COMMIT")
+    return Loaded(found, (_new_event(ended),), ())
 
 
 def _as_long_as(run: Run, events: tuple[Event, ...]) -> Run:

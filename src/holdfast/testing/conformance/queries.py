@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.run import Run
+from holdfast.model.run import END_ONLY, Loaded, Run
 from holdfast.model.writes import Filter, Page
 from holdfast.testing.clock import SECOND
 from holdfast.testing.conformance.harness import Harness, answer, ids
+
+FAILURE = b'{"type": "ValueError", "message": "no"}'
 
 
 async def find(harness: Harness, limit: int = 100, **fields: Any) -> list[str]:
@@ -42,6 +44,26 @@ async def test_a_history_is_read_from_any_position(harness: Harness) -> None:
     assert [each.seq for each in whole.events] == [1, 2, 3, 4]
     for after in range(6):
         assert await harness.load("r", after=after) == whole._replace(events=whole.events[after:])
+
+
+async def test_the_end_of_a_run_is_read_without_its_history(harness: Harness) -> None:
+    assert await harness.store.load("default", "r", END_ONLY) is None
+    run = await harness.held("r")
+    assert await harness.commit(run, answer("a#1"), answer("b#1")) == "applied"
+    await harness.signal("r")
+    loaded = await harness.store.load("default", "r", END_ONLY)
+    assert loaded == Loaded(await harness.row("r"), (), ())
+    run = await harness.end(await harness.row("r"), "failed", FAILURE)
+    for seq in (run.seq, run.seq + 2):
+        loaded = await harness.store.load("default", "r", END_ONLY)
+        assert loaded is not None
+        assert [(each.kind, each.seq) for each in loaded.events] == [("run.failed", seq)]
+        assert loaded == (await harness.row("r"), loaded.events, (), ())
+        await harness.retry("r")
+        [run] = (await harness.claim("B")).runs
+        reopened = await harness.store.load("default", "r", END_ONLY)
+        assert reopened == Loaded(run, (), ())
+        await harness.end(run, "failed", FAILURE)
 
 
 async def test_the_newest_run_comes_first(harness: Harness) -> None:

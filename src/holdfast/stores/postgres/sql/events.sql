@@ -64,6 +64,20 @@ FROM (
     ORDER BY progress.key
 ) p
 
+-- name: end
+-- The run, and the event that closed it, if it is closed.
+SELECT r.*, e.*
+FROM holdfast.runs r
+LEFT JOIN LATERAL (
+    SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec,
+        superseded_by
+    FROM holdfast.events
+    WHERE ns = r.ns AND run = r.id AND superseded_by IS NULL AND r.closed_at IS NOT NULL
+    ORDER BY seq DESC
+    LIMIT 1
+) e ON true
+WHERE r.ns = :ns AND r.id = :run
+
 -- name: all_events
 SELECT kind, at, key, payload, asked_seq, digest, took, seq, epoch, generation, codec, superseded_by
 FROM holdfast.events
