@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
+
 import holdfast as hf
 from holdfast.compose import open_client
 from holdfast.model.run import Loaded
 from holdfast.model.writes import Notice
 from holdfast.stores.memory import MemoryStore
-from tests.engine.places import within
+from holdfast.stores.postgres import PostgresStore
+from tests.engine.places import until, within
 
 
 class Reads(MemoryStore):
@@ -74,6 +77,52 @@ async def test_a_run_is_looked_up_after_others_have_rung(app: hf.App) -> None:
         reads = store.count
         assert await ended(client, run) == "terminated"
         assert store.count > reads
+
+
+class Slow(PostgresStore):
+    """Keeps whoever reads a run next waiting, and tells others nothing."""
+
+    gate: asyncio.Event | None = None
+
+    async def load(self, ns: str, run: str, after: int = 0) -> Loaded | None:
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate.wait()
+        return await super().load(ns, run, after)
+
+
+async def test_who_waits_for_a_retry_is_not_told_the_end_of_before(
+    app: hf.App, postgres_store: str
+) -> None:
+    broken = True
+
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def work() -> int:
+        if broken:
+            raise ValueError
+        return 1
+
+    @app.workflow
+    async def flow() -> int:
+        return await work()
+
+    store, elsewhere = Slow(postgres_store, rings=False), Slow(postgres_store, rings=False)
+    checked = store.gate = asyncio.Event()  # the last turn is stored, and replayed for a long time
+    settings = hf.Settings(paranoid=True, poll=0.05)
+    async with (
+        open_client(app, store, settings=settings) as client,
+        open_client(app, elsewhere, worker=False) as other,
+    ):
+        run = await client.start(flow.bind())
+        with pytest.raises(hf.RunFailed):
+            await within(run.result())
+        await until(lambda: store.gate is None)
+        broken = False
+        await within(other.get(run.id).retry())
+        result = asyncio.create_task(run.result())
+        await asyncio.sleep(0)
+        checked.set()
+        assert await within(result) == 1
 
 
 async def test_who_waits_reads_the_end_and_not_the_history(app: hf.App) -> None:

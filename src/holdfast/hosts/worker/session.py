@@ -29,6 +29,7 @@ from holdfast.model.asks import Ended, StepAsk, Turn
 from holdfast.model.commands import CommitTurn
 from holdfast.model.events import PROGRESS
 from holdfast.model.run import Message
+from holdfast.model.status import CLOSED
 from holdfast.model.writes import Outcome
 from holdfast.ports.reply import Answered, Reply, tell
 
@@ -244,6 +245,15 @@ class Session(Reading):
             self._receive_visitors(self._visitors)
         if not self._is_driven:
             self._rest()
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the run is out of our hands, though its last turn may still be checked."""
+        flight = self._flight
+        if flight is None or self.state != "held":
+            return self.state != "held"
+        draft, _, _, command = flight
+        return command.seq < self.seq and draft.status in CLOSED
 
     def _rest(self) -> None:
         """Be out of hand, or look again, or wait for the next timer: nobody drives the run."""

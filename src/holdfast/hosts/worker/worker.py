@@ -219,7 +219,7 @@ class Worker:
     def held(self, run: str) -> Run | None:
         """Return the row of a run that is in our hands now, as it was when we took it."""
         session = self.sessions.get(run)
-        return None if session is None else session.run
+        return None if session is None or session.is_over else session.run
 
     async def visit(self, run: str, look: Look) -> Seen | None:
         """Look at the body of a run that is in our hands, or was parked here; else None."""
