@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import BinaryIO
@@ -152,7 +153,7 @@ class Nemesis:
         Nothing else is broken meanwhile, or nobody might dare to take anything.
         """
         if (host := await self._victim()) is not None:
-            taken = self._taken(host.pid, self._path.stat().st_size - journal.TAIL)
+            taken = partial(self._taken, host.pid, self._path.stat().st_size - journal.TAIL)
             await self._frozen(host, self._note(UNTIL_TAKEN, host), taken, writing=0.0)
 
     async def _taken(self, pid: int, start: int) -> None:
@@ -166,11 +167,19 @@ class Nemesis:
         at = _now()
         for host in hosts:
             leases = self._chance.uniform(*self._chance.choice(FREEZES))
-            fault, slept = self._note(kind, host, at=at), asyncio.sleep(self._lease * leases)
-            self._while(self._frozen(host, fault, slept, writing=FROZEN_WRITING))
+            fault, sleep = (
+                self._note(kind, host, at=at),
+                partial(asyncio.sleep, self._lease * leases),
+            )
+            self._while(self._frozen(host, fault, sleep, writing=FROZEN_WRITING))
 
     async def _frozen(
-        self, host: Host, fault: Fault, meanwhile: Awaitable[None], *, writing: float
+        self,
+        host: Host,
+        fault: Fault,
+        meanwhile: Callable[[], Awaitable[None]],
+        *,
+        writing: float,
     ) -> None:
         """Stop a host past its lease, then let it go on with what it has in hand."""
         pid = host.pid
@@ -178,7 +187,7 @@ class Nemesis:
         try:
             async with self._beside_writes(writing):
                 host.freeze()
-            await meanwhile
+            await meanwhile()
             woken = _now()
             host.thaw(pid)
             # A zombie needs a moment to do what it must not.
