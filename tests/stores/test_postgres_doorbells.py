@@ -66,6 +66,11 @@ async def test_who_is_near_hears_before_everybody_is_woken_up() -> None:
         await ringer.close()
         await until(lambda: len(heard) == 3)
         assert heard[1:] == [f"w{me}.2 ready shop {OURS}", "notice"]
+        near.is_news(f"{'0' * 12}{new_name()[12:]}", 1, by_bell=False)
+        ringer.ring([READY])
+        await ringer.close()
+        await until(lambda: len(heard) == 5)
+        assert heard[3] == "notice", "somebody is far away, and does not wait"
 
 
 async def test_who_is_gone_is_forgotten_and_who_is_elsewhere_not_rung_at() -> None:

@@ -291,6 +291,8 @@ class Annotate(NamedTuple):
 
     Guard: the run is running in the hands of `owner` under `epoch`. `moves_on` says that a
     heartbeat brings news, so that the run is no longer suspected of killing its workers.
+
+    Its fields are those of `AnnotateRun`, in its order.
     """
 
     ns: str

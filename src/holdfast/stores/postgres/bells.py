@@ -127,7 +127,7 @@ class Ringer:
         try:
             if self._bell is not None and self._bell.ring(payload):
                 # Who is near goes on at once. To wake everybody up now, them and the server, would
-                # take the processors from that.
+                # take the processors from that. Who is far away would wait for nothing.
                 await asyncio.sleep(MOMENT)
             await self._line.fetch(SQL.notify, channel=CHANNEL, payload=payload)
         except (StoreError, *FAILED) as error:

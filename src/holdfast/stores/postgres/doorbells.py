@@ -75,15 +75,16 @@ class Doorbell:
         return heard.pop(number, 0) == 0
 
     def ring(self, said: str) -> bool:
-        """Ring at all neighbours that are known; tell whether there is one.
+        """Ring at all neighbours that are known; tell whether that is everybody who is known.
 
         Who is not there any more is forgotten.
         """
-        bell, is_heard = self._bell, False
+        bell, is_heard, is_all = self._bell, False, True
         if bell is None:
             return False
         for process in tuple(self._heard):
             if _machine() != process[: len(_machine())]:
+                is_all = False
                 continue
             try:
                 bell.sendto(said.encode(), _address(process))
@@ -92,7 +93,7 @@ class Doorbell:
                 del self._heard[process]
             except OSError:  # its bell is full: it wakes up anyway
                 continue
-        return is_heard
+        return is_heard and is_all
 
     def _answer(self, bell: socket.socket, hear: Callable[[str], None]) -> None:
         with contextlib.suppress(OSError):  # nothing is left
